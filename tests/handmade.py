@@ -1,4 +1,4 @@
-"""Attention written by hand in the ways that people write it, with nothing in common but what it computes."""
+"""Attention written by hand in the ways that people write it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _split(x: Tensor, heads: int) -> Tensor:
 
 
 class FusedCausal(nn.Module):
-    """Queries, keys and values from one projection, PyTorch's fused attention: as small GPTs are written."""
+    """One projection of queries, keys and values, and PyTorch's fused attention, as in small GPTs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,21 +38,21 @@ class Grouped(nn.Module):
         super().__init__()
         self.wo, self.wq = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
         self.wk, self.wv = nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH // 2)
-        self.softening = nn.Softmax(dim=-1)
+        self.softmax = nn.Softmax(dim=-1)
 
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = _split(self.wk(x), 2), _split(self.wq(x), HEADS), _split(self.wv(x), 2)
-        looked = _turn(query).repeat_interleave(2, 1)
-        scores = _turn(key) @ looked.mT / math.sqrt(looked.shape[-1])
+        looked = _rotate(query).repeat_interleave(2, 1)
+        scores = _rotate(key) @ looked.mT / math.sqrt(looked.shape[-1])
         length = x.shape[1]
         scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
-        mixed = self.softening(scores) @ value.repeat_interleave(2, 1)
+        mixed = self.softmax(scores) @ value.repeat_interleave(2, 1)
         written: Tensor = self.wo(mixed.transpose(1, 2).reshape(1, length, -1))
         return written
 
 
-def _turn(x: Tensor) -> Tensor:
-    """Turn pairs of numbers by the token's place, as rotary positions do."""
+def _rotate(x: Tensor) -> Tensor:
+    """Rotate pairs of numbers by the token's position."""
     half = x.shape[-1] // 2
     angles = torch.arange(x.shape[-2])[:, None] * 0.3 ** torch.arange(half)
     first, second = x[..., :half], x[..., half:]
@@ -75,21 +75,21 @@ class RawParameters(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a small network, each beside the residual stream."""
+    """Attention and an MLP, each added to the residual stream."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
         self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.looking = attention
-        self.thinking = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
+        self.attention = attention
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.looking(self.first(x))
-        thought: Tensor = x + self.thinking(self.second(x))
-        return thought
+        x = x + self.attention(self.first(x))
+        after: Tensor = x + self.mlp(self.second(x))
+        return after
 
 
-class Speaker(nn.Module):
+class LanguageModel(nn.Module):
     """A language model of two layers around attention of any kind."""
 
     def __init__(self, kind: type[nn.Module]) -> None:
@@ -97,18 +97,18 @@ class Speaker(nn.Module):
         self.words, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(64, WIDTH)
         self.blocks = nn.ModuleList([Block(kind()) for _ in range(2)])
         self.dropout = nn.Dropout(0.5)
-        self.answer = nn.Linear(WIDTH, VOCABULARY)
+        self.unembedding = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.dropout(self.words(ids) + self.places(torch.arange(ids.shape[1])))
         for block in self.blocks:
             x = block(x)
-        spoken: Tensor = self.answer(x)
-        return spoken
+        logits: Tensor = self.unembedding(x)
+        return logits
 
 
 class SummedAxes(nn.Module):
-    """A matrix of three axes for each projection, multiplied by Einstein's notation, biases added apart."""
+    """Projections with three axes, in einsum notation, and separate biases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class SummedAxes(nn.Module):
 
 
 class Alone(nn.Module):
-    """One head by itself, its values made after the softmax: as lectures teach it."""
+    """One head alone, as lectures teach it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Alone(nn.Module):
 
 
 class ManyAlone(nn.Module):
-    """A list of single heads, put beside each other before the output projection."""
+    """A list of single heads, concatenated before the output projection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class ManyAlone(nn.Module):
 
 
 class Gated(FusedCausal):
-    """Values that a gate multiplies, and scores pressed below a limit."""
+    """A gate on the outputs, and soft-capped scores."""
 
     def __init__(self) -> None:
         super().__init__()

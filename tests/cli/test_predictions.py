@@ -19,7 +19,7 @@ from engine.values.heads import Head, Off
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
-from tests.handmade import Grouped, Speaker
+from tests.handmade import Grouped, LanguageModel
 from tests.opening import with_config
 
 TEXT = "The cat sat on the mat, and the dog sat"
@@ -242,7 +242,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
 
 
 def test_a_handwritten_module_says_why_it_has_only_predictions() -> None:
-    engine = Engine.of_module(Speaker(Grouped), None, "mine", None)
+    engine = Engine.of_module(LanguageModel(Grouped), None, "mine", None)
     engine.open("mine", lambda progress: None).result()
     for view in ("lens", "contributions", "ablation"):
         with pytest.raises(EngineError, match="is not a transformers model; it has predictions, but no lens"):

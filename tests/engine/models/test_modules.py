@@ -25,9 +25,9 @@ from tests.handmade import (
     FusedCausal,
     Gated,
     Grouped,
+    LanguageModel,
     ManyAlone,
     RawParameters,
-    Speaker,
     SummedAxes,
 )
 from tests.opening import rows_of, verdicts_of
@@ -91,13 +91,13 @@ PRECISIONS = [
 @pytest.mark.parametrize(("kind", "dtype"), PRECISIONS)
 def test_hand_written_heads_are_found_by_running_them(kind: type[nn.Module], dtype: torch.dtype) -> None:
     torch.manual_seed(1)
-    model = Speaker(kind).to(dtype)
+    model = LanguageModel(kind).to(dtype)
     opened = engine.open_module(model)
     assert [layer.heads for layer in opened.outline.layers] == [HEADS, HEADS]
     for layer, block in enumerate(model.blocks):
         for head in range(HEADS):
             ours = opened[f"L{layer}H{head}"].arrays()
-            wanted = KINDS[kind](block.looking, head)
+            wanted = KINDS[kind](block.attention, head)
             assert ours.keys() == wanted.keys()
             for name, matrix in wanted.items():
                 np.testing.assert_array_equal(ours[name], matrix.detach().float().numpy())
@@ -108,7 +108,7 @@ def test_hand_written_heads_are_found_by_running_them(kind: type[nn.Module], dty
 @pytest.mark.parametrize("kind", KINDS)
 def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[nn.Module]) -> None:
     torch.manual_seed(2)
-    model = Speaker(kind)
+    model = LanguageModel(kind)
     opened = engine.open_module(model)
     maps = opened.maps(NUMBERS, "L1")
     assert maps.query_tokens == tuple(NUMBERS.split())
@@ -135,7 +135,7 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
 
 
 def test_nothing_of_a_module_is_changed() -> None:
-    model = Speaker(FusedCausal)
+    model = LanguageModel(FusedCausal)
     model.blocks[0].eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     states = [part.training for part in model.modules()]
@@ -202,12 +202,12 @@ def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() ->
 
 def test_what_takes_part_beside_the_matrices_is_marked() -> None:
     torch.manual_seed(4)
-    plain = engine.open_module(Speaker(FusedCausal))
+    plain = engine.open_module(LanguageModel(FusedCausal))
     assert plain.outline.layers[0].marks == ("query/key bias",)
-    turned = engine.open_module(Speaker(Grouped))
+    turned = engine.open_module(LanguageModel(Grouped))
     assert "scores beyond QK" in turned.outline.layers[0].marks
     assert "outputs beyond OV" not in turned.outline.layers[0].marks
-    gated = engine.open_module(Speaker(Gated))
+    gated = engine.open_module(LanguageModel(Gated))
     assert {"scores beyond QK", "outputs beyond OV"} <= set(gated.outline.layers[0].marks)
     assert set().union(*verdicts_of(gated).values()) == {"not verifiable"}
 
@@ -271,21 +271,21 @@ class Annotated(FusedCausal):
 
 def test_projections_in_a_list_are_found() -> None:
     torch.manual_seed(1)
-    opened = engine.open_module(Speaker(Annotated))
+    opened = engine.open_module(LanguageModel(Annotated))
     assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
 
 
 def test_projections_with_other_names_are_found_when_they_are_given() -> None:
-    model = Speaker(OddNames)
-    with pytest.raises(EngineError, match=r"blocks\.0\.looking computes attention whose .*give projections="):
+    model = LanguageModel(OddNames)
+    with pytest.raises(EngineError, match=r"blocks\.0\.attention computes attention whose .*give projections="):
         engine.open_module(model)
     opened = engine.open_module(model, projections=("together", "together", "together", "c_proj"))
-    part: Any = model.blocks[1].looking
+    part: Any = model.blocks[1].attention
     np.testing.assert_array_equal(opened["L1H2"].W_Q, _rows(part.together.weight, 2).detach().numpy())
 
 
 def test_sentences_are_read_with_the_given_tokenizer() -> None:
-    opened = engine.open_module(Speaker(FusedCausal))
+    opened = engine.open_module(LanguageModel(FusedCausal))
     with pytest.raises(EngineError, match="token numbers"):
         opened.attention("some words", "L0")
     with pytest.raises(EngineError, match="fails on this sentence"):
@@ -298,14 +298,14 @@ def test_sentences_are_read_with_the_given_tokenizer() -> None:
         def decode(self, ids: list[int]) -> str:
             return "".join(chr(each + 2 * VOCABULARY) for each in ids)
 
-    spelled = engine.open_module(Speaker(FusedCausal), Letters())
+    spelled = engine.open_module(LanguageModel(FusedCausal), Letters())
     assert len(spelled.maps("cat", "L0").query_tokens) == 3
     with pytest.raises(EngineError, match="object is not a tokenizer"):
-        engine.open_module(Speaker(FusedCausal), object())
+        engine.open_module(LanguageModel(FusedCausal), object())
 
 
 def test_tables_of_a_module_are_like_those_of_a_checkpoint() -> None:
-    opened = engine.open_module(Speaker(FusedCausal), name="mine")
+    opened = engine.open_module(LanguageModel(FusedCausal), name="mine")
     rows = rows_of(opened.ranks(whole_layers=True))
     assert len(rows) == 2 * (HEADS + 1) * 6
     query = torch.from_numpy(opened["L0H1"].arrays()["W_Q"]).double()
@@ -317,11 +317,11 @@ def test_tables_of_a_module_are_like_those_of_a_checkpoint() -> None:
 
 
 def test_wrappers_around_a_model_are_removed() -> None:
-    model = Speaker(FusedCausal)
+    model = LanguageModel(FusedCausal)
     compiled: Any = torch.compile(model, backend="eager")
     for wrapped in (nn.DataParallel(model), compiled):
         opened = engine.open_module(wrapped)
-        assert opened.outline.layers[0].module == "blocks.0.looking"
+        assert opened.outline.layers[0].module == "blocks.0.attention"
         assert opened.attention(NUMBERS, "L0").shape == (HEADS, 6, 6)
 
 
@@ -373,11 +373,11 @@ def test_a_parameter_beside_a_projections_weight_is_noted() -> None:
 
 
 def test_ranks_and_maps_follow_weights_that_change() -> None:
-    model = Speaker(FusedCausal)
+    model = LanguageModel(FusedCausal)
     opened = engine.open_module(model)
     norm, maps = rows_of(opened.ranks())[0]["spectral_norm"], opened.attention(NUMBERS, "L0")
     with torch.no_grad():
-        model.blocks[0].looking.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
+        model.blocks[0].attention.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
     assert rows_of(opened.ranks())[0]["spectral_norm"] == pytest.approx(3 * norm)
     assert np.abs(opened.attention(NUMBERS, "L0") - maps).max() > 1e-4
 
@@ -387,7 +387,7 @@ class Packed(nn.Module):
 
     def __init__(self, form: str) -> None:
         super().__init__()
-        self.inner, self.form = Speaker(FusedCausal), form
+        self.inner, self.form = LanguageModel(FusedCausal), form
         self.kinds = nn.Embedding(WIDTH, 1)  # as many as the stream is wide
 
     def forward(self, ids: Tensor) -> Any:
@@ -407,14 +407,14 @@ class Packed(nn.Module):
 )
 def test_a_module_that_returns_logits_has_predictions(form: str) -> None:
     torch.manual_seed(0)
-    model = Speaker(FusedCausal) if form == "plain" else Packed(form)
+    model = LanguageModel(FusedCausal) if form == "plain" else Packed(form)
     opened = Engine.of_module(model, None, "mine", None)
     opened.open("mine", lambda progress: None).result()
     ids = [3, 17, 5, 22]
     text = " ".join(map(str, ids))
-    speaker = model if isinstance(model, Speaker) else model.inner
+    inner = model if isinstance(model, LanguageModel) else model.inner
     with torch.no_grad():
-        expected = speaker.eval()(torch.tensor([ids]))[0].double()
+        expected = inner.eval()(torch.tensor([ids]))[0].double()
     for position in (None, 1):
         query = Query(text=text, position=position, top=3)
         if form == "last alone" and position is not None:
@@ -435,7 +435,7 @@ def test_a_module_that_returns_logits_has_predictions(form: str) -> None:
 def test_a_module_without_clear_logits_has_no_predictions_and_says_why() -> None:
     for model, said in (
         (Packed("twice"), "several tensors of the shape of logits"),
-        (Speaker(RawParameters), "its tokens look both ways"),
+        (LanguageModel(RawParameters), "its tokens look both ways"),
         (nn.Sequential(nn.Embedding(VOCABULARY, WIDTH), FusedCausal()), "no tensor of the shape of logits"),
     ):
         opened = Engine.of_module(model, None, "mine", None)
@@ -484,9 +484,9 @@ class Around(nn.Module):
 @pytest.mark.parametrize("kind", [NormedHeads, OutputsNormedTogether])
 def test_norms_between_heads_and_output_are_marked(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    model = Speaker(kind)
+    model = LanguageModel(kind)
     opened = engine.open_module(model)
-    part: Any = model.blocks[1].looking
+    part: Any = model.blocks[1].attention
     for head in range(HEADS):
         np.testing.assert_array_equal(opened[f"L1H{head}"].W_O, _rows(part.c_proj.weight.T, head).T.detach().numpy())
     assert "outputs beyond OV" in opened.outline.layers[0].marks

@@ -19,13 +19,13 @@ from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
 from tests.exporting import exported, refusal
-from tests.handmade import Grouped, Speaker
+from tests.handmade import Grouped, LanguageModel
 from tests.terminal import Terminal
 from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown
 
 
 async def test_a_module_is_explored_like_a_checkpoint(folder: Path) -> None:
-    engine = Engine.of_module(Speaker(Grouped), None, "mine", None)
+    engine = Engine.of_module(LanguageModel(Grouped), None, "mine", None)
     async with explorer("mine", size=(160, 50), text="1 2 3 4 5", head="L1H2", engine=engine) as (app, pilot):
         await settle(pilot)
         screen = screen_text(app)
@@ -51,7 +51,7 @@ def test_an_explored_module_is_freed_and_no_thread_stays() -> None:
         return [name for name in names if name != "tqdm_monitor"]  # of the progress bar of transformers, for good
 
     before = set(threading.enumerate())
-    module = Speaker(Grouped)
+    module = LanguageModel(Grouped)
     explored = weakref.ref(module)
     asyncio.run(look(module))
     del module
@@ -97,7 +97,7 @@ async def test_a_module_without_attention_is_declined_in_the_explorer() -> None:
 
 def test_the_explorer_of_a_module_needs_a_terminal() -> None:
     with pytest.raises(EngineError, match="needs a terminal"):
-        tui.explore(Speaker(Grouped))
+        tui.explore(LanguageModel(Grouped))
 
 
 async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyModel, tmp_path: Path) -> None:
