@@ -1,4 +1,4 @@
-"""A head's values over the checkpoints of a training, as a curve."""
+"""A head's values as a curve over the checkpoints of a training."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.levels import Ink
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import LINE, NOTHING, SIGNS, UNDER_CURSOR, Curve, Mark, Span, column_of, draw_plot, line_colours
 from tui.drawing.text import escape_text
+from tui.widgets.scroll_area import ink_of
 
 
 class StepCurve(Widget, can_focus=False):
-    """Draws a head's values over the checkpoints, what chance gives, and further lines with signs of their own."""
+    """Draws a head's values over the checkpoints, those by chance, and further lines with their own signs."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -46,7 +47,7 @@ class StepCurve(Widget, can_focus=False):
         self._drawn = NOTHING
 
     def show(self, curve: Curve | None, steps: tuple[str, ...], cursor: int) -> None:
-        """Draw a curve with the cursor on a checkpoint; nothing where there is none."""
+        """Draw a curve with the cursor on a checkpoint; None clears it."""
         self._curve, self._steps, self._cursor = curve, steps, cursor
         if curve is not None:
             known = [curve.values, *(line.values for line in curve.lines)]
@@ -57,7 +58,7 @@ class StepCurve(Widget, can_focus=False):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; what all of them need is found once."""
+        """Paint some lines; draw the curve once for all of them."""
         height = self.size.height
         self._drawn = NOTHING
         if self._curve is not None and height > 1:
@@ -66,7 +67,7 @@ class StepCurve(Widget, can_focus=False):
         return super().render_lines(crop)
 
     def _lifted(self, curve: Curve) -> Curve:
-        """Give the curve above its lowest number, which a plot begins at."""
+        """Return the curve above its lowest number, since plots start at zero."""
         lines = tuple(replace(line, values=line.values - self._low) for line in curve.lines)
         baseline = None if curve.baseline is None else curve.baseline - self._low
         return replace(curve, values=curve.values - self._low, baseline=baseline, lines=lines)
@@ -108,9 +109,7 @@ class StepCurve(Widget, can_focus=False):
         return Strip(segments)
 
     def _line_styles(self, label: Style) -> list[Style]:
-        """Give the style of each further line: its colour, or without colours that of text."""
-        app = self.app
-        if choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color) is not Ink.COLOUR:
+        if ink_of(self.app) is not Ink.COLOUR:
             return [label] * len(SIGNS)
         colours = line_colours(self.background_colors[1].rgb)
         return [Style(color=Color.from_rgb(*colour), bgcolor=label.bgcolor) for colour in colours]

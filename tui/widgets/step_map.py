@@ -1,4 +1,4 @@
-"""A map of values of layers or heads over the checkpoints of a training, with a cursor."""
+"""A map of layers or heads by the checkpoints of a training, with a cursor."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tui.toolkit.keys import lines_of, paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _WIDEST, _HIGHEST = 6, 3
-"""Columns and lines that a cell takes at most."""
+"""Columns and lines per cell at most."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class StepValues:
-    """What a map shows.
+    """The values of a map.
 
     Attributes
     ----------
-    rows : the names of its rows.
-    steps : the name of each checkpoint: its step, where it has one.
-    values : (rows, checkpoints) not a number where nothing is known.
-    scale : how they become levels, the same for all maps of a screen; None where nothing is known.
+    rows : names of the rows.
+    steps : name of each checkpoint: its step, if it has one.
+    values : (rows, checkpoints); NaN where unknown.
+    scale : turns values into levels, the same for all maps of a screen; None while nothing is known.
     """
 
     rows: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class StepValues:
 
 
 def chosen_columns(count: int, room: int) -> list[int]:
-    """Choose the checkpoints that are shown in so many columns: all, or some evenly spread with both ends.
+    """Choose the checkpoints for some columns: all, or an even spread with both ends.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def chosen_columns(count: int, room: int) -> list[int]:
 
 
 def step_line(steps: Sequence[str], width: int) -> str:
-    """Write steps over columns of a map, as many as stand apart; the last one is always there.
+    """Write as many steps as stand apart over the columns of a map, and always the last.
 
     Examples
     --------
@@ -86,13 +86,13 @@ def step_line(steps: Sequence[str], width: int) -> str:
 
 
 class StepMap(CellGrid):
-    """Shows a value of each row at each checkpoint, and moves a cursor over them.
+    """Shows one value per row and checkpoint.
 
     Attributes
     ----------
-    shown : what is drawn.
-    message : what is said where there is nothing to draw.
-    is_spread : whether each checkpoint has a column; else as many of them are shown as fit.
+    shown : the values.
+    message : stands in place of missing values.
+    is_spread : whether every checkpoint has a column; otherwise only as many as fit.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -120,14 +120,14 @@ class StepMap(CellGrid):
     """
 
     class Moved(Message):
-        """A person moved the cursor."""
+        """The user moved the cursor."""
 
         def __init__(self, map: StepMap) -> None:
             self.map = map
             super().__init__()
 
     class Chosen(Message):
-        """A person wants to open the checkpoint under the cursor."""
+        """The user wants to open the checkpoint under the cursor."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name)
@@ -155,12 +155,12 @@ class StepMap(CellGrid):
         return 1 + max(map(cell_len, self.shown.rows), default=0)
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Give the cell nearest to a row and a checkpoint."""
+        """Return the cell nearest to a row and a checkpoint."""
         rows, checkpoints = self.extent
         return max(0, min(row, rows - 1)), max(0, min(column, checkpoints - 1))
 
     def action_move(self, rows: int, columns: int) -> None:
-        """Move by rows, and by checkpoints that are shown."""
+        """Move by rows and by visible checkpoints."""
         row, checkpoint = self.cursor
         if columns and self._columns:
             place = self._place(checkpoint) + columns
@@ -168,26 +168,26 @@ class StepMap(CellGrid):
         self.go(row + rows, checkpoint)
 
     def go(self, row: int, column: int) -> None:
-        """Put the cursor on the nearest cell for a person, and say so."""
+        """Put the cursor on the nearest cell and post the move."""
         before = self.cursor
         self.put(row, column)
         if before != self.cursor:
             self.post_message(self.Moved(self))
 
     def action_page(self, pages: float) -> None:
-        """Move down by as many rows as are in view, less one."""
+        """Move by the rows in view, less one."""
         rows = (self.scrollable_content_region.height - 1) // self._height
         self.action_move(lines_of(pages, rows - 1), 0)
 
     def action_spread(self) -> None:
-        """Give each checkpoint a column, or show as many as fit."""
+        """Show every checkpoint, or only as many as fit."""
         self.is_spread = not self.is_spread
         self.lay_out_cells()
         self.refresh()
         self.call_after_refresh(self.reveal)
 
     def lay_out_cells(self) -> None:
-        """Choose the checkpoints that are shown, and the size of the cells."""
+        """Choose the visible checkpoints and the size of the cells."""
         rows, checkpoints = self.extent
         room = max(self.size.width - self._gutter, 1)
         self._columns = list(range(checkpoints)) if self.is_spread else chosen_columns(checkpoints, room)
@@ -199,11 +199,11 @@ class StepMap(CellGrid):
         self.virtual_size = Size(self._gutter + self._width * len(self._columns), 1 + self._height * rows)
 
     def _place(self, checkpoint: int) -> int:
-        """Give the column that is nearest to a checkpoint."""
+        """Return the column nearest to a checkpoint."""
         return int(np.argmin(np.abs(np.array(self._columns) - checkpoint)))
 
     def put(self, row: int, column: int) -> None:
-        """Put the cursor on the nearest cell, where its checkpoint has a column."""
+        """Put the cursor on the nearest cell; give its checkpoint a column if it has none."""
         checkpoint = self.nearest(row, column)[1]
         if checkpoint in self._columns:
             super().put(row, column)
@@ -249,7 +249,7 @@ class StepMap(CellGrid):
         return Strip([name, *cells]).adjust_cell_length(width, blank)
 
     def _heading(self, plain: Style, marked: Style) -> Strip:
-        """Write the steps, that of the cursor over its column whatever else stands there."""
+        """Write the steps; that of the cursor replaces what is in its way."""
         line = step_line([self.shown.steps[each] for each in self._columns], self._width)
         step, place = self.shown.steps[self.cursor[1]], self._place(self.cursor[1]) * self._width
         start = max(min(place, len(line) - len(step)), 0)
@@ -274,7 +274,7 @@ class StepMap(CellGrid):
         return list(merged_cells(levels, glyphs, styles, others))
 
     def legend(self) -> Text:
-        """Show the levels between the least and the largest value; nothing where there are none."""
+        """Return the levels between the smallest and the largest value; empty without values."""
         scale = self.shown.scale
         text = Text()
         if scale is None:
@@ -288,12 +288,12 @@ class StepMap(CellGrid):
         return text.append(f" {brief_number(scale.high, 3)}")
 
     def _styles(self, scale: MeasureScale) -> tuple[Style, ...]:
-        """Give the style of each level; without a sign, the lowest is left out, which looks like nothing."""
+        """Return the style of each level; without signs the lowest, which is invisible, is left out."""
         styles = self.styles_of_levels("steps--cell", is_signed=scale.is_signed)
         return styles if scale.is_signed or len(styles) == 1 else styles[1:]
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the cell that was clicked; a click on the cursor opens its checkpoint."""
+        """Put the cursor on the clicked cell; open its checkpoint if the cursor is there already."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y < 1 or offset.x < self._gutter:
             return

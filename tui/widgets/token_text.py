@@ -154,7 +154,7 @@ class TokenText(ItemArea):
         self.virtual_size = Size(width, len(self._flow.lines) if self._labels else 0)
 
     def on_resize(self) -> None:
-        """Break the lines anew."""
+        """Break the lines for the new width."""
         self._lay_out()
         self.refresh()
         self.reveal()
