@@ -548,8 +548,10 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
         app = await show(pilot, attention(200))
         for size, block in (((150, 48), 6), ((40, 12), 24), ((60, 18), 16)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            await pilot.pause()
+            for _ in range(100):  # a busy machine lays out late
+                await pilot.pause(0.01)
+                if block_of(app) == block:
+                    break
             assert block_of(app) == block
             app.assert_nothing_is_stale()
         await pilot.press(">")
