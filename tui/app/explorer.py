@@ -275,15 +275,15 @@ class Explorer(TerminalApp):
         self.post_message(SentenceProgress(progress))
 
     @on(ProgressReport)
-    def _advanced(self, event: ProgressReport) -> None:
+    def _show_progress(self, event: ProgressReport) -> None:
         self.main.show_progress(event.progress)
 
     @on(SentenceProgress)
-    def _sentence_advanced(self, event: SentenceProgress) -> None:
+    def _show_sentence_progress(self, event: SentenceProgress) -> None:
         self.main.advance(event.progress)
 
     @on(Notice)
-    def _told(self, event: Notice) -> None:
+    def _show_notice(self, event: Notice) -> None:
         self.main.key_line.show_message(event.text)
 
     def _forget(self, text: str) -> None:
@@ -318,14 +318,14 @@ class Explorer(TerminalApp):
             start_work(self.views, partial(self._compare, stores), "compare")
         self.call_after_refresh(self._stop_waiting)
         if not self.engine.has_stored_spectra:  # importing torch stalls the event loop, so the tree is drawn first
-            await self._drawn()
+            await self._wait_for_frame()
         views = self.views
         if not views.has_chosen_view and views.can_show(view) and (view != "compare" or self.session.shown.pins):
             views.show_view(view, takes_focus=False)
         views.draw()
         stores.spectra.get(self.session.shown.selected or first["selected"])
         await stores.spectra.has_any.wait()
-        await self._drawn()
+        await self._wait_for_frame()
         started, self._started = self._started, lambda: None
         started()
         if (text := self.session.shown.waiting_text) is not None:
@@ -373,7 +373,7 @@ class Explorer(TerminalApp):
             "is_first_time": is_first_time,
         }
 
-    async def _drawn(self) -> None:
+    async def _wait_for_frame(self) -> None:
         """Wait for the next frame."""
         is_drawn = asyncio.Event()
         self.call_after_refresh(is_drawn.set)
@@ -448,7 +448,7 @@ class Explorer(TerminalApp):
         from tui.screens.chooser import ChooserScreen
 
         self.clear_notifications()
-        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._chosen)
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._take_choice)
 
     async def _choose_again(self, why: str) -> None:
         """Close a chosen model that cannot be compared, and show the opening screen again."""
@@ -456,7 +456,7 @@ class Explorer(TerminalApp):
         self.choose_model(is_first=True, trouble=why)
         self._stop_waiting()
 
-    def _chosen(self, opened: Opened | None) -> None:
+    def _take_choice(self, opened: Opened | None) -> None:
         """Change to the opened model; without one and without a present model, leave."""
         if opened is not None:
             start_work(self, partial(self._change_to, opened), "change model", is_alone=False)

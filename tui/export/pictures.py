@@ -107,7 +107,7 @@ class Picture:
         """Draw the cells as SVG, each character in its cell."""
         console = self._console(None)  # with colours Rich would cache its codes in the styles of other terminals
         theme = DARK if is_dark else LIGHT
-        console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
+        console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         svg = console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
         return _TEXT.sub(_apart, svg)
@@ -122,7 +122,7 @@ class Picture:
         return console
 
 
-def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
+def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
     """Resolve a segment's colours with a theme, as well as reverse and dim."""
     style = segment.style or Style()
     ink = (style.color or Color.default()).get_truecolor(theme)

@@ -180,7 +180,7 @@ class ChooserScreen(Modal[Opened | None]):
         self.list.add(message.models)
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _narrow(self, event: Input.Changed) -> None:
         event.stop()
         self.refresh_bindings()
         self._place, self._refused = None, ""
@@ -201,12 +201,12 @@ class ChooserScreen(Modal[Opened | None]):
                 self._explain()
 
     @on(OptionList.OptionHighlighted)
-    def _highlighted(self) -> None:
+    def _explain_highlighted(self) -> None:
         if self._opening is None:
             self._explain()
 
     @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
+    def _open_clicked(self, event: OptionList.OptionSelected) -> None:
         """Open the clicked model if it is complete: a click does not download."""
         event.stop()
         model, place = self.list.chosen, self._place
@@ -324,7 +324,7 @@ class ChooserScreen(Modal[Opened | None]):
         self.post_message(ProgressReport(progress))
 
     @on(ProgressReport)
-    def _advanced(self, event: ProgressReport) -> None:
+    def _show_progress(self, event: ProgressReport) -> None:
         event.stop()
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"

@@ -152,13 +152,13 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         return not (self._is_naming and action in ("move", "take"))
 
     @on(OptionList.OptionHighlighted)
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+    def _choose_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         what, is_here = What[str(event.option_id)], event.option_index == self._list.highlighted
         if is_here and what is not self._choice.what:
             self._choose(replace(self._choice, what=what))
 
     @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
+    def _write_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.action_take(str(event.option_id))
 
@@ -220,12 +220,12 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self.dismiss(None)
 
     @on(Input.Submitted)
-    def _named(self, event: Input.Submitted) -> None:
+    def _write_named(self, event: Input.Submitted) -> None:
         event.stop()
         self.action_write()
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _clear_question(self, event: Input.Changed) -> None:
         """Clear the question about another name; the value differs where a name was suggested meanwhile."""
         event.stop()
         if self._confirmed is not None and event.value == self._file.value:

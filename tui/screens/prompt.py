@@ -182,14 +182,14 @@ class Prompt(Horizontal):
         self.display = False
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _take_text(self, event: Input.Changed) -> None:
         event.stop()
         self.is_refused = False
         if self._question is not None:
             self.say(self._question.typed(event.value))
 
     @on(PromptInput.Ended)
-    def _ended(self, event: PromptInput.Ended) -> None:
+    def _take_answer(self, event: PromptInput.Ended) -> None:
         """Take the answer; where it is refused, say why and stay open."""
         event.stop()
         question = self._question

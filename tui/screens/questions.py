@@ -149,13 +149,13 @@ class WhereTo:
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
             self._go(word)
-        elif typed.lower() not in self._view_names and (run := self._named(typed.lower())) is not None:
+        elif typed.lower() not in self._view_names and (run := self._command_named(typed.lower())) is not None:
             self._views.app.call_later(run)
         else:
             try:
                 self._go(parse_place(typed, self._outline, self._session.shown.selected, self._view_names))
             except NoPlaceError:
-                self._views.app.call_later(self._abbreviated(typed))
+                self._views.app.call_later(self._command_abbreviated(typed))
 
     def _show_measure(self, name: str) -> None:
         """Show a measure; go to the overview if only that can show it.
@@ -195,7 +195,7 @@ class WhereTo:
     def leave(self) -> None:
         """Stay."""
 
-    def _named(self, text: str) -> Callable[[], object] | None:
+    def _command_named(self, text: str) -> Callable[[], object] | None:
         """Find the command of a name; None where there is none.
 
         Raises
@@ -218,7 +218,7 @@ class WhereTo:
             return self._by_name[text].run
         return next((each.run for each in commands_in_view(self._views) if each.name == text), None)
 
-    def _abbreviated(self, text: str) -> Callable[[], object]:
+    def _command_abbreviated(self, text: str) -> Callable[[], object]:
         """Find the command of a typed key, or the one whose name or description begins with the text.
 
         Raises
@@ -414,7 +414,7 @@ class OffByName:
             which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{ALL_HEADS}  {head}  {FOUND}"
             return f"{which} · {key_of(self._views, 'prompt.complete')} completes"
         try:
-            return quantity(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
+            return quantity(len(self._heads_named(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
         except EngineError:
             return ""  # the name may be incomplete
 
@@ -442,7 +442,7 @@ class OffByName:
         EngineError : when the text names no head.
         """
         word, _, behind = text.strip().lower().partition(" ")
-        heads = self._heads(behind) if behind.strip() else self._selected(word)
+        heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
         found = "found so far: " if self._is_to_grow(behind) else ""  # asked before the change starts another table
         shown, before = self._session.shown, self._session.shown.off
         after = switch_heads(before, heads, is_off=word == OFF)
@@ -450,7 +450,7 @@ class OffByName:
         said = say_switched(before, after, heads, key_of(self._views, "app.all_on"))
         self._views.post_message(Notice(found + said))
 
-    def _selected(self, word: str) -> tuple[Head, ...]:
+    def _heads_selected(self, word: str) -> tuple[Head, ...]:
         """Give the head or layer of the row under the cursor, or else the selected one."""
         row = self._views.row_head
         here = self._session.shown.selected if row is None else row
@@ -459,15 +459,15 @@ class OffByName:
             raise EngineError(f"no head is selected; name heads: {word} {head}, or {word} {FOUND}")
         return heads_named(str(here), self._outline, here)
 
-    def _heads(self, text: str) -> tuple[Head, ...]:
+    def _heads_named(self, text: str) -> tuple[Head, ...]:
         named = dict[Head, None]()
         for word in text.replace(",", " ").split():
             named |= dict.fromkeys(
-                self._found() if word == FOUND else heads_named(word, self._outline, self._session.shown.selected)
+                self._heads_found() if word == FOUND else heads_named(word, self._outline, self._session.shown.selected)
             )
         return tuple(named)
 
-    def _found(self) -> tuple[Head, ...]:
+    def _heads_found(self) -> tuple[Head, ...]:
         """Give the heads of the rows that the filter leaves, or of the matches in the tree; see `_filtered`.
 
         Raises

@@ -111,18 +111,18 @@ class SentencesScreen(Modal[str | None]):
         return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 
     @on(Input.Changed)
-    def _typed(self) -> None:
+    def _show_matches(self) -> None:
         self._fill()
 
     @on(Input.Submitted)
-    def _first_chosen(self, event: Input.Submitted) -> None:
+    def _choose_first(self, event: Input.Submitted) -> None:
         """Choose the match under the cursor while the words have the focus."""
         event.stop()
         if self._found:
             self.dismiss(self._found[self._list.highlighted or 0])
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)
 
     def action_leave(self) -> None:

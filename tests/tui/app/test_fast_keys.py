@@ -141,14 +141,14 @@ async def test_letters_typed_before_the_opening_screen_go_into_it() -> None:
 async def test_a_selection_before_the_first_head_is_shown_stays(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = Explorer._drawn
+    drawn = Explorer._wait_for_frame
 
     async def later(app: Explorer) -> None:
-        monkeypatch.setattr(Explorer, "_drawn", drawn)
+        monkeypatch.setattr(Explorer, "_wait_for_frame", drawn)
         app.session.change(selected=None)  # as `home` does
         await drawn(app)
 
-    monkeypatch.setattr(Explorer, "_drawn", later)
+    monkeypatch.setattr(Explorer, "_wait_for_frame", later)
     async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
         assert app.session.shown.selected is None
         assert list(disagreements(app)) == []

@@ -60,13 +60,13 @@ async def test_a_half_typed_sentence_is_kept_when_the_program_is_left(
 async def test_a_table_is_restored_even_if_the_tree_is_faster_than_the_view(
     kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = Explorer._drawn
+    drawn = Explorer._wait_for_frame
 
     async def late(app: Explorer) -> None:
         await asyncio.sleep(0.3)
         await drawn(app)
 
-    monkeypatch.setattr(Explorer, "_drawn", late)
+    monkeypatch.setattr(Explorer, "_wait_for_frame", late)
     model = str(tiny_model(kind))
     key = model_key(model, None)
     remember(key, {"model": key, "view": "circuits", "head": "decoder.L0H2"})

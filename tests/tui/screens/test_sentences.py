@@ -167,7 +167,7 @@ async def test_a_replaced_sentence_is_among_the_earlier_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never = asyncio.Event()
-    monkeypatch.setattr(Explorer, "_drawn", lambda app: never.wait())  # the first sentence's turn never comes
+    monkeypatch.setattr(Explorer, "_wait_for_frame", lambda app: never.wait())  # the first sentence's turn never comes
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.main.sentence_input.value == "the cat")

@@ -113,7 +113,7 @@ async def test_a_waiting_sentence_is_announced_and_not_asked_for(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_there = asyncio.Event()
-    monkeypatch.setattr(Explorer, "_drawn", lambda app: is_there.wait())
+    monkeypatch.setattr(Explorer, "_wait_for_frame", lambda app: is_there.wait())
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.main.is_ready and app.session.shown.selected is not None)
