@@ -288,8 +288,8 @@ class ExportFiles:
         if table in APPLICABLE:
             with contextlib.suppress(EngineError):  # a table without its sentence
                 shaped |= self._whole_model(table).options
-        if isinstance(pane, RowsPane) and pane.narrowing is not None:
-            shaped |= {"where": pane.narrowing.text.strip()}
+        if isinstance(pane, RowsPane) and pane.current_filter is not None:
+            shaped |= {"where": pane.current_filter.text.strip()}
         return shaped
 
     # --- writing

@@ -52,7 +52,7 @@ def table_in_view(views: Views, attention: AttentionMap | None = None) -> tuple[
     if isinstance(pane, OverviewPane):
         return pane.table_on_screen(), shown.overview
     table, subject = _table_of_weights(shown, views.stores, attention)
-    return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject
+    return pane.matching_rows(table) if isinstance(pane, RanksPane) else table, subject
 
 
 def name_of_heads(views: Views) -> tuple[str, str] | None:

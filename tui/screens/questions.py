@@ -483,7 +483,7 @@ class OffByName:
             names = " ".join(f"{head.stack}.{head}" for head in heads)
             found, by = heads_named(names, outline), f"the search for {searched}"
         elif pane is not None:
-            found, by = pane.heads_left(), "the filter"
+            found, by = pane.heads_on_screen(), "the filter"
         else:
             key = key_of(self._views, "app.search")
             raise EngineError(f"nothing is filtered or searched; press {key} to do either")
@@ -498,7 +498,7 @@ class OffByName:
     def _filtered(self) -> RowsPane | None:
         """The active view if its rows are filtered; None where a search has the focus instead."""
         pane = self._views.active
-        if not isinstance(pane, RowsPane) or pane.narrowing is None:
+        if not isinstance(pane, RowsPane) or pane.current_filter is None:
             return None
         return None if self._session.shown.searched and self._tree.has_focus else pane
 

@@ -195,7 +195,7 @@ class RanksPane(RowsPane):
         """The head or layer of the line under the cursor."""
         return None if self.table.place is None else self._names[self.table.place]
 
-    def heads_left(self) -> tuple[Head, ...]:
+    def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the lines on screen."""
         return tuple(name for name in self._names if not name.is_layer)
 
@@ -206,7 +206,7 @@ class RanksPane(RowsPane):
         self.table.strikes = (lambda row: row[0] in labels) if labels else None
         self.table.refresh()
 
-    def narrowed(self, table: AnyTable) -> LargeTable:
+    def matching_rows(self, table: AnyTable) -> LargeTable:
         """Give the rows of a ``ranks`` table that match the filter."""
         return LargeTable(table.name, table.columns, self._matching(list(table.rows)))
 
@@ -216,7 +216,7 @@ class RanksPane(RowsPane):
     def narrow(self) -> None:
         """Show the numbers that match the filter, in the lines that have any."""
         place, names, rows = RANK_COLUMNS.index(self.measure.name), self._all_names, self._rows
-        is_narrowed = self.narrowing is not None
+        is_narrowed = self.current_filter is not None
         if is_narrowed:
             rows = self._matching(rows)
             left = {(row[0], row[1], row[2]) for row in rows}

@@ -83,9 +83,9 @@ class RowsPane(Pane):
     @property
     def is_on_chosen_row(self) -> bool:
         """Whether a person moved to the row, or filtered, so that keys act on its head."""
-        return self.narrowing is not None and not self._is_selected_hidden
+        return self.current_filter is not None and not self._is_selected_hidden
 
-    def heads_left(self) -> tuple[Head, ...]:
+    def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the rows on screen, without whole layers."""
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class RowsPane(Pane):
         self._title = title, state
         left, rows = self.counts
         self.grid.explain_none(self.why_none if rows and not left else "")
-        has_filter, beyond = self.narrowing is not None, self.grid.columns_beyond
+        has_filter, beyond = self.current_filter is not None, self.grid.columns_beyond
         self.title_line.show_title(
             Title.of(
                 self.view,
@@ -175,14 +175,14 @@ class RowsPane(Pane):
     # --- the filter
 
     @property
-    def narrowing(self) -> Filter | None:
+    def current_filter(self) -> Filter | None:
         """The filter; None while it is empty."""
         return self._filter if self._filter.text.strip() else None
 
     def note_selected(self, head: Head, *, is_on_screen: bool) -> None:
         """Note whether the head selected just now has a row on screen; in the active view, say so if it has none."""
         self._is_selected_hidden = not is_on_screen
-        is_hidden = not is_on_screen and self.narrowing is not None and not self.is_unfinished
+        is_hidden = not is_on_screen and self.current_filter is not None and not self.is_unfinished
         if is_hidden and self.has_class("-active"):
             self.post_message(Notice(f"the filter hides the rows of {head}"))
 
@@ -197,7 +197,7 @@ class RowsPane(Pane):
         """Offer the filter's key or the table's, whichever has the focus, and escape where the filter hides rows."""
         is_typing = self.screen.focused is self.filter_input  # has_focus changes only with the next message
         if action == "step_back":
-            return self.narrowing is not None and not is_typing
+            return self.current_filter is not None and not is_typing
         return action not in ("filter", "apply") or (action == "apply") == is_typing
 
     def action_filter(self) -> None:
@@ -265,8 +265,8 @@ class RowsPane(Pane):
             self.screen.set_focus(self.filter_input)
             return
         self._close()
-        if self.narrowing is not None:
-            self.show_compared(self.narrowing.columns)
+        if self.current_filter is not None:
+            self.show_compared(self.current_filter.columns)
 
     @on(FilterInput.Cleared)
     def _clear(self) -> None:
@@ -276,7 +276,7 @@ class RowsPane(Pane):
 
     def step_back(self) -> bool:
         """Show all rows again, if there is a filter."""
-        if self.narrowing is None:
+        if self.current_filter is None:
             return False
         self._clear()
         return True

@@ -332,14 +332,14 @@ class TablePane(RowsPane):
     def _own_columns(self) -> tuple[str, ...]:
         """The columns of the set that is shown, and those that the filter compares."""
         own = self._sets.get(self.set_shown, ())
-        compared = self.narrowing.columns if self.narrowing is not None and self.shown is not None else ()
+        compared = self.current_filter.columns if self.current_filter is not None and self.shown is not None else ()
         return (*own, *(name for name in compared if name in self._columns and name not in own))
 
     def _show_rows(self, table: Table, place: int | None = None) -> None:
         order = self._kind.on_screen(self._own_columns)
         kept = tuple(table.columns.index(name) for name in order if name not in self._agreeing)
         frozen = sum(table.columns[number] in self._kind.places for number in kept)
-        self.grid.show(table.columns, table.rows, frozen, self.narrowing, kept, place=place)
+        self.grid.show(table.columns, table.rows, frozen, self.current_filter, kept, place=place)
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show why there is no table, or none yet."""
@@ -373,7 +373,7 @@ class TablePane(RowsPane):
             return
         if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
             self._show_rows(self.shown)
-        self.grid.narrow(self.narrowing)
+        self.grid.narrow(self.current_filter)
 
     def strike(self, heads: frozenset[Head]) -> None:
         """Strike out the rows of heads, in a table of heads."""
@@ -411,7 +411,7 @@ class TablePane(RowsPane):
         """Whether a person moved to the row, or filtered, in a table that is not about heads that feed another."""
         return not self._heads.are_feeding and (self.grid.is_moved or super().is_on_chosen_row)
 
-    def heads_left(self) -> tuple[Head, ...]:
+    def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the rows on screen, each once."""
         heads = (self._heads.of(self.grid.rows[place]) for place in self.grid.order)
         return tuple(dict.fromkeys(head for head in heads if head is not None and not head.is_layer))

@@ -386,10 +386,10 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
         assert "All rows" not in app.main.key_line.render().plain
         await pilot.press("escape")
         await until(pilot, lambda: "esc All rows" in app.main.key_line.render().plain)
-        assert pane(app).narrowing is not None
+        assert pane(app).current_filter is not None
         await pilot.press("escape")
         await until(pilot, lambda: "All rows" not in app.main.key_line.render().plain)
-        assert pane(app).narrowing is None
+        assert pane(app).current_filter is None
         assert pane(app).grid.message == "stopped, 9 goes on"
         free.set()
         await pilot.press("9")

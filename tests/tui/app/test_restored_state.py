@@ -109,7 +109,7 @@ async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: Ti
         table = app.views.active
         assert isinstance(table, TablePane)
         assert table.view == "heads"
-        assert table.narrowing is None
+        assert table.current_filter is None
         assert list(table.grid.order) == list(range(8))
         assert not app.session.shown.off.heads
 
