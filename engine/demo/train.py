@@ -73,8 +73,11 @@ def build_tokenizer(texts: Iterator[str]) -> transformers.PreTrainedTokenizerFas
     )
 
 
-def build_model() -> transformers.LlamaForCausalLM:
-    """Build the untrained model: four layers, eight query heads that share four key/value heads."""
+def build_model(*, is_wired: bool = True) -> transformers.LlamaForCausalLM:
+    """Build the untrained model: four layers, eight query heads that share four key/value heads.
+
+    Its first layer looks back; ``is_wired`` says whether its second one already uses that for induction.
+    """
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=VOCABULARY,
@@ -92,7 +95,12 @@ def build_model() -> transformers.LlamaForCausalLM:
             eos_token_id=0,
         )
     )
-    wire_induction(model)
+    angles = ROTARY_BASE ** (-torch.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))
+    with torch.no_grad():
+        model.model.embed_tokens.weight.normal_(0.0, EMBEDDING_SIZE)
+        look_back(model.model.layers[0].self_attn, angles)
+    if is_wired:
+        wire_induction(model, angles)
     return model
 
 
@@ -114,7 +122,7 @@ def look_back(attention: transformers.models.llama.modeling_llama.LlamaAttention
         attention.q_proj.bias[rows] = torch.cat([turned.cos(), -turned.sin()]) * LOOK_BACK
 
 
-def wire_induction(model: transformers.LlamaForCausalLM) -> None:
+def wire_induction(model: transformers.LlamaForCausalLM, angles: Tensor) -> None:
     """Initialise the first two layers with the wiring of induction (Elhage et al. 2021; Olsson et al. 2022).
 
     The first layer's head 0 reads one subspace of the previous token and writes it into another; the keys of the second
@@ -122,16 +130,12 @@ def wire_induction(model: transformers.LlamaForCausalLM) -> None:
     tokens that followed the same token, and copies their values. Only slow rotary planes take part, which distance
     turns little.
     """
-    half = HEAD_DIM // 2
-    angles = ROTARY_BASE ** (-torch.arange(half) / half)
     first, second = (model.model.layers[layer].self_attn for layer in (0, 1))
     bases = torch.linalg.qr(torch.randn(D_MODEL, 3 * HEAD_DIM))[0].T  # (3 · head_dim, d_model)
     read, written, copied = bases.split(HEAD_DIM)
     head = slice(0, HEAD_DIM)
     slow = torch.cat([angles < SLOW, angles < SLOW]).float()[:, None]
     with torch.no_grad():
-        model.model.embed_tokens.weight.normal_(0.0, EMBEDDING_SIZE)
-        look_back(first, angles)
         first.v_proj.weight[head] = read
         first.o_proj.weight[:, head] = WRITTEN_SIZE * written.T
         second.q_proj.weight[head] = MATCH_SIZE * slow * read
@@ -181,13 +185,15 @@ def log_spaced_steps(steps: int, count: int = CHECKPOINTS) -> set[int]:
 
 
 def train(
-    steps: int, keep: Callable[[int, transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast], None]
+    steps: int,
+    is_wired: bool,
+    keep: Callable[[int, transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast], None],
 ) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
     """Train a tokenizer and a model, printing the progress; ``keep`` is called before the first step and after each."""
     torch.manual_seed(0)
     prose = python_prose()
     tokenizer = build_tokenizer(itertools.islice(english_documents(1, prose), min(12_000, 40 * steps)))
-    model = build_model()
+    model = build_model(is_wired=is_wired)
     matrices = [each for each in model.parameters() if each.ndim > 1]
     vectors = [each for each in model.parameters() if each.ndim < 2]
     optimizer = torch.optim.AdamW(
@@ -217,6 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=MODEL_DIRECTORY, help="the folder to write")
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--checkpoints", type=Path, help="a folder for checkpoints of the training, log-spaced")
+    parser.add_argument("--unwired", action="store_true", help="let the second layer find induction, in 1,500 steps")
     chosen = parser.parse_args(arguments)
     transformers.logging.disable_progress_bar()
     kept = log_spaced_steps(chosen.steps) if chosen.checkpoints is not None else set[int]()
@@ -226,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             model.save_pretrained(chosen.checkpoints / f"checkpoint-{step}")
             tokenizer.save_pretrained(chosen.checkpoints / f"checkpoint-{step}")
 
-    model, tokenizer = train(chosen.steps, keep)
+    model, tokenizer = train(chosen.steps, not chosen.unwired, keep)
     model.save_pretrained(chosen.output)
     tokenizer.save_pretrained(chosen.output)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ MAIN = "main"
 
 LOG = "log"
 """Stands for the revisions of a model whose steps are about a power of two apart."""
+
+SETTLED_SECONDS = 5.0
+"""How long nothing is written into the folder of a checkpoint before it counts as whole, in a run that goes on."""
 
 _STEP = re.compile(r"(?:^|[-_/])(?:step|checkpoint|iter)[-_]?(\d+)")
 """How revisions and folders say their step: ``step1000``, ``checkpoint-500``, ``stage1-step1000-tokens5B``."""
@@ -75,7 +79,9 @@ def step_of(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def names_of(models: Iterable[str], branches: Callable[[str], Iterable[str]]) -> list[CheckpointName]:
+def names_of(
+    models: Iterable[str], branches: Callable[[str], Iterable[str]], *, waits: bool = False
+) -> list[CheckpointName]:
     """List the checkpoints that models stand for, each once.
 
     Parameters
@@ -83,12 +89,14 @@ def names_of(models: Iterable[str], branches: Callable[[str], Iterable[str]]) ->
     models : an id, a folder, ``id@revision``, ``id@step1000,step2000``, ``id@log``, or the folder of a training run
         with its ``checkpoint-*``.
     branches : gives the branches that a model has on the Hub.
+    waits : whether training runs go on: their folders may be empty, and what has just been written is left out.
 
     Raises
     ------
     EngineError : when a name is empty, or nothing is found where several checkpoints are asked for.
     """
-    return list(dict.fromkeys(each for model in models for each in _expanded(clean_name(model), branches)))
+    found = (each for model in models for each in _expanded(clean_name(model), branches, waits))
+    return list(dict.fromkeys(each for each in found if not (waits and each.is_of_run) or _is_settled(Path(each.path))))
 
 
 def checkpoints_of_run(folder: Path) -> list[CheckpointName]:
@@ -113,15 +121,21 @@ def log_spaced(steps: Mapping[int, str]) -> list[str]:
     return [steps[step] for step in sorted({min(steps), *nearest, max(steps)})]
 
 
-def _expanded(model: str, branches: Callable[[str], Iterable[str]]) -> Iterator[CheckpointName]:
+def _is_settled(folder: Path) -> bool:
+    """Say whether nothing in a folder has been written for a while."""
+    return time.time() - max((each.stat().st_mtime for each in folder.iterdir()), default=math.inf) > SETTLED_SECONDS
+
+
+def _expanded(model: str, branches: Callable[[str], Iterable[str]], waits: bool) -> Iterator[CheckpointName]:
     if not model:
         raise EngineError("a model's name is empty; give a Hub id, a folder, or demo")
     folder = Path(model).expanduser()
     if folder.is_dir():
         folder = folder.resolve()
         of_run = checkpoints_of_run(folder)
-        if of_run or is_model(folder):
-            yield from of_run or [CheckpointName(str(folder), step=step_of(folder.name))]
+        if of_run or is_model(folder) or waits:
+            alone = [CheckpointName(str(folder), step=step_of(folder.name))] if is_model(folder) else []
+            yield from of_run or alone
             return
         raise EngineError(f"{model} has neither a config.json nor checkpoint-* folders; give a model or a training run")
     name, at, revisions = model.partition("@")

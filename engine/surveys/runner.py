@@ -13,6 +13,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -44,17 +45,22 @@ DEFAULT_ENERGY = 0.01
 DOWNLOADS = 2
 """Checkpoints that are fetched at a time."""
 
-AHEAD = 2
-"""Tasks that wait with the scheduler for each that a worker does, so that none waits for the next."""
+AHEAD = 16
+"""Tasks that are with the scheduler for each that a worker does, so that none waits for the next."""
 
 LOOK_SECONDS = 1.0
 """How often progress is told while nothing ends, and a training run looked at."""
+
+COUNT_SECONDS = 2.0
+"""How often workers are counted, which may come and go."""
 
 GATHER_SECONDS = 5.0
 """How often failures are gathered into one file."""
 
 CONNECT_SECONDS = 10.0
 """How long a scheduler may take to answer."""
+
+SCHEDULER_GONE = "the scheduler has gone; start it again, then the same command goes on"
 
 CLOSE_SECONDS = 5.0
 """How long the workers of this machine have to end by themselves."""
@@ -151,7 +157,7 @@ def survey(
     made_with = {name: _made_with(name, query, options) for name in tables}
 
     def orders(known: set[CheckpointName]) -> list[Order]:
-        new = [each for each in names_of(models, branches_of) if each not in known]
+        new = [each for each in names_of(models, branches_of, waits=watch) if each not in known]
         known.update(new)
         missing = [tuple(name for name in tables if not folder.has(each, name, made_with[name])) for each in new]
         same = str(folder.path), query, options, made_with, keep
@@ -235,7 +241,8 @@ class _Run:
         self._ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
         self._total = self._here = self._done = self._failed = 0
         self._pace = Rate()
-        self._gather_at = 0.0
+        self._gather_at = self._count_at = 0.0
+        self._room = 0
         self._is_shared = False
         self._add(orders)
 
@@ -248,15 +255,21 @@ class _Run:
 
     def work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
         """Measure what is waiting, and what ``look`` finds from time to time."""
-        needs = _resources(client)
         self.tell()
+        try:
+            self._work(client, look)
+        except (OSError, CancelledError) as error:  # of the connection: files have errors of their own
+            raise EngineError(SCHEDULER_GONE) from error
+
+    def _work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
+        needs = _resources(client)
         while look or self.waiting or self._fetched or self._fetching or self._measuring:
             self._submit(client, needs)
-            try:
-                self._take(self._ended.get(timeout=LOOK_SECONDS))
-            except queue.Empty:
-                if client.status != "running":
-                    raise EngineError("the scheduler has gone; start it again, then the same command goes on") from None
+            ended = self._all_ended()
+            if client.status != "running" or any(each.status in ("cancelled", "lost") for each in ended):
+                raise EngineError(SCHEDULER_GONE)
+            self._take(client, ended)
+            if not ended:
                 if look is not None:
                     self._add(look())
                 self.tell()
@@ -271,58 +284,74 @@ class _Run:
 
     def _submit(self, client: Client, needs: Mapping[str, dict[str, float]]) -> None:
         """Give the scheduler as much as keeps its workers busy."""
-        room = AHEAD * max(sum(client.nthreads().values()), 1)
-        while self._fetched and len(self._measuring) < room:
-            self._measure(client, *self._fetched.popleft(), needs["GPU"])
-        while self.waiting and len(self._measuring) < room:
+        if time.monotonic() > self._count_at:
+            self._count_at = time.monotonic() + COUNT_SECONDS
+            self._room = AHEAD * max(sum(client.nthreads().values()), 1)
+        room = self._room - len(self._measuring)
+        if room < self._room // 2:
+            return  # many at once cost the scheduler less
+        measured: list[tuple[Order, str]] = []
+        while self._fetched and len(measured) < room:
+            measured.append(self._fetched.popleft())
+        while self.waiting and len(measured) < room:
             order = self.waiting[0]
-            if order.checkpoint.is_on_hub:
-                if len(self._fetching) + len(self._fetched) >= self._downloads:
-                    break
+            if not order.checkpoint.is_on_hub:
+                measured.append((order, order.checkpoint.path))
+            elif len(self._fetching) + len(self._fetched) < self._downloads:
                 self._follow(
-                    client.submit(fetch, order, pure=False, resources=needs["download"]), self._fetching, order
+                    [client.submit(fetch, order, pure=False, resources=needs["download"])], self._fetching, [order]
                 )
             else:
-                self._measure(client, order, order.checkpoint.path, needs["GPU"])
+                break
             self.waiting.popleft()
+        if measured:
+            orders = [order for order, _ in measured]
+            paths = [path for _, path in measured]
+            futures = client.map(measure, orders, paths, pure=False, resources=needs["GPU"], batch_size=len(orders))
+            self._follow(futures, self._measuring, orders)
 
-    def _measure(self, client: Client, order: Order, path: str, needs: dict[str, float]) -> None:
-        self._follow(client.submit(measure, order, path, pure=False, resources=needs), self._measuring, order)
+    def _follow(
+        self, futures: Sequence[Future[Outcome]], among: dict[Future[Outcome], Order], orders: Sequence[Order]
+    ) -> None:
+        for future, order in zip(futures, orders, strict=True):
+            among[future] = order
+            future.add_done_callback(self._ended.put)
 
-    def _follow(self, future: Future[Outcome], among: dict[Future[Outcome], Order], order: Order) -> None:
-        among[future] = order
-        future.add_done_callback(self._ended.put)
+    def _all_ended(self) -> list[Future[Outcome]]:
+        """Wait for a task to end, and give all that have; empty where none does for a while."""
+        ended: list[Future[Outcome]] = []
+        with suppress(queue.Empty):
+            ended.append(self._ended.get(timeout=LOOK_SECONDS))
+            while True:
+                ended.append(self._ended.get_nowait())
+        return ended
 
-    def _take(self, future: Future[Outcome]) -> None:
+    def _take(self, client: Client, ended: Sequence[Future[Outcome]]) -> None:
         """Count what has ended, or go on with what was fetched."""
-        is_fetched = future in self._fetching
-        order = self._fetching.pop(future) if is_fetched else self._measuring.pop(future)
-        outcome = self._outcome(future, order)
-        if not (outcome.reason or is_fetched or self._is_shared):
-            self._check_shared(order)
-        if is_fetched and not outcome.reason:
-            self._fetched.append((order, outcome.path))
-            return
-        self._done += not outcome.reason
-        self._failed += bool(outcome.reason)
-        self.tell(order.checkpoint, outcome)
+        finished = [each for each in ended if each.status == "finished"]
+        outcomes: dict[Future[Outcome], Outcome] = dict(zip(finished, client.gather(finished), strict=True))
+        for future in ended:
+            is_fetched = future in self._fetching
+            order = self._fetching.pop(future) if is_fetched else self._measuring.pop(future)
+            outcome = outcomes[future] if future in outcomes else self._failure(future, order)
+            if is_fetched and not outcome.reason:
+                self._fetched.append((order, outcome.path))
+                continue
+            if not (outcome.reason or self._is_shared):
+                self._check_shared(order)
+            self._done += not outcome.reason
+            self._failed += bool(outcome.reason)
+            self.tell(order.checkpoint, outcome)
 
-    def _outcome(self, future: Future[Outcome], order: Order) -> Outcome:
-        if future.status == "finished":
-            outcome: Outcome = future.result()
-            return outcome
-        if future.status != "error":
-            raise EngineError("the scheduler has gone; start it again, then the same command goes on")
+    def _failure(self, future: Future[Outcome], order: Order) -> Outcome:
+        """Say why a task ended without an outcome, and keep that for its checkpoint."""
         from distributed import KilledWorker
 
         error = future.exception()
         if isinstance(error, ImportError):
             raise EngineError(f"a worker lacks what a survey needs: {error}; install attn-tui[survey] there") from error
-        is_killed = isinstance(error, KilledWorker)
-        why = (
-            f"{DEATHS} workers died of it; give fewer --workers, or each more memory" if is_killed else write_log(error)
-        )
-        outcome = Outcome(reason=why)
+        died = f"{DEATHS} workers died of it; give fewer --workers, or each more memory"
+        outcome = Outcome(reason=died if isinstance(error, KilledWorker) else write_log(error))
         with suppress(EngineError):
             self.folder.write_failure(order.checkpoint, outcome.reason)
         return outcome
@@ -351,14 +380,17 @@ def _cluster(
         from distributed import Client, LocalCluster, Security
     except ImportError as error:
         raise EngineError(f"a survey needs Dask ({error}); install it with: pip install 'attn-tui[survey]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in list(logging.root.manager.loggerDict):  # which say at length what is said in a line here
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     if scheduler is not None:
         try:
             client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise EngineError(f"no scheduler answers at {scheduler}; start one with: dask scheduler") from error
         with client:
-            announce(client.dashboard_link)
+            if dashboard:
+                announce(client.dashboard_link)
             yield client
         return
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -366,18 +398,22 @@ def _cluster(
     settings = {
         "distributed.nanny.pre-spawn-environ": _environment(threads),
         "distributed.scheduler.allowed-failures": DEATHS,
+        "distributed.worker.preload": ["engine.surveys.tasks"],
+        "distributed.worker.profile.enabled": False,  # nobody looks at it, and it slows short tasks
         "distributed.worker.daemon": False,  # a download is a process of its own
         "logging.distributed": "critical",
     }
     with dask.config.set(settings):
+        count = workers or max(available // threads, 1)
         cluster = LocalCluster(
-            n_workers=workers or max(available // threads, 1),
+            n_workers=count,
             threads_per_worker=1,
             processes=True,
             security=Security.temporary(),  # an open port of this machine takes anybody's pickles
             dashboard_address="localhost:8787" if dashboard else None,
             silence_logs=logging.CRITICAL,
         )
+        cluster.adapt(minimum=count, maximum=count)  # begins others for those that end for good
         try:
             with Client(cluster, set_as_default=False) as client:
                 if dashboard:

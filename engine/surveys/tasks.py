@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -73,6 +74,11 @@ class Outcome:
     reason: str = ""
     rows: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+
+
+def dask_setup(worker: object) -> None:
+    """Leave ctrl+c, which a terminal sends to all its processes, to the survey itself; called by Dask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def fetch(order: Order) -> Outcome:

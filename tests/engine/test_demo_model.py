@@ -136,8 +136,10 @@ def test_the_training_script_writes_a_model_that_loads(
         prose = python_prose()
     assert len(prose) > 100
     monkeypatch.setattr("engine.demo.train.python_prose", lambda: prose)
-    main(["--steps", "2", "--output", str(made)])
+    run = tmp_path / "run"
+    main(["--steps", "2", "--output", str(made), "--checkpoints", str(run), "--unwired"])
     assert "2/2" in capsys.readouterr().out
+    assert sorted(each.name for each in run.iterdir()) == ["checkpoint-0", "checkpoint-1", "checkpoint-2"]
     model = transformers.AutoModelForCausalLM.from_pretrained(made)
     tokenizer = transformers.AutoTokenizer.from_pretrained(made)
     assert model.config.model_type == "llama"

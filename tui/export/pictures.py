@@ -110,7 +110,7 @@ class Picture:
         console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         svg = console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
-        return _TEXT.sub(_apart, svg)
+        return letters_apart(svg)
 
     def _console(self, colours: str | None) -> Console:
         """Make a console of the picture's size."""
@@ -133,6 +133,11 @@ def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
         ink = blend_rgb(ink, ground, DIM)
     own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
     return Segment(segment.text, style + own)
+
+
+def letters_apart(svg: str) -> str:
+    """Draw each text of Rich's SVG so that fonts and programs that convert it keep every letter in its cell."""
+    return _TEXT.sub(_apart, svg)
 
 
 def _apart(text: re.Match[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,17 @@ def test_names_stand_for_checkpoints_once_each(tmp_path: Path) -> None:
         (f"{run}/checkpoint-20", "main", 20),
     ]
     assert CheckpointName("a/b", "step5").folder == Path("model=a%2Fb", "revision=step5")
+
+
+def test_a_run_that_goes_on_may_be_empty_and_its_newest_checkpoint_is_waited_for(tmp_path: Path) -> None:
+    assert names_of([str(tmp_path)], no_branches, waits=True) == []
+    for step, age in ((1, 60), (2, 0)):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        os.utime(folder / "config.json", (time.time() - age,) * 2)
+    assert [each.step for each in names_of([str(tmp_path)], no_branches, waits=True)] == [1]
+    assert [each.step for each in names_of([str(tmp_path)], no_branches)] == [1, 2]
 
 
 def test_log_takes_the_steps_nearest_to_powers_of_two() -> None:
