@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,7 @@ class SurveyProgress:
     total : checkpoints.
     here : how many were measured before.
     done, failed : how many have been measured since, and could not be.
-    running : how many are with the workers.
+    running : how many are with the workers now.
     rate : checkpoints a second; None at the beginning.
     checkpoint, outcome : what ended just now, and how.
     """
@@ -156,8 +157,10 @@ def survey(
     folder = SurveyFolder(Path(output).expanduser().resolve())
     made_with = {name: _made_with(name, query, options) for name in tables}
 
+    branches = cache(branches_of)
+
     def orders(known: set[CheckpointName]) -> list[Order]:
-        new = [each for each in names_of(models, branches_of, waits=watch) if each not in known]
+        new = [each for each in names_of(models, branches, waits=watch) if each not in known]
         known.update(new)
         missing = [tuple(name for name in tables if not folder.has(each, name, made_with[name])) for each in new]
         same = str(folder.path), query, options, made_with, keep
@@ -249,7 +252,7 @@ class _Run:
     def tell(self, checkpoint: CheckpointName | None = None, outcome: Outcome | None = None) -> None:
         """Say how far it is."""
         rate = self._pace.rate(time.monotonic(), self._done + self._failed)
-        running = len(self._fetching) + len(self._measuring)
+        running = min(len(self._fetching) + len(self._measuring), self._room // AHEAD)
         counts = (self._total, self._here, self._done, self._failed, running)
         self._report(SurveyProgress(*counts, rate, checkpoint, outcome))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import events
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.errors import NoWidget
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import OptionList, Static
 
@@ -56,8 +58,10 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         if line.region.contains(event.screen_x, event.screen_y):
             # From the line itself: a key sent by this screen would not bubble past it.
             line.call_later(line.press_at, event.screen_x - line.region.x)
-        elif self.closes_outside and event.widget is self:
-            self.dismiss(None)
+        elif self.closes_outside:
+            with suppress(NoWidget):  # the terminal may have become smaller meanwhile
+                if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+                    self.dismiss(None)
 
 
 class Box(Vertical):

@@ -21,7 +21,7 @@ from tui.app.start import Start
 
 WHERE = Path(__file__).parents[2]
 
-_PRESSES = re.compile(r"(?:press|send|type_keys|keys?)\b[^\n]*|\([\[(]?\"[^\n]*")
+_PRESSES = re.compile(r"(?:press\w*|send|type_keys|keys?)\b[^\n]*|\([\[(]?\"[^\n]*")
 _WORDS = re.compile(r"[\"']([^\"'\s]+)[\"']")
 
 

@@ -146,8 +146,7 @@ async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, fol
         assert file_name(app).endswith("-spectrum.jsonl")
         (y,) = (number for number, line in enumerate(screen_text(app).splitlines()) if "as on screen" in line)
         await pilot.click(offset=(20, y))
-        await settle(pilot)
-    assert [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"]
+        await until(pilot, lambda: [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"])
 
 
 async def test_esc_gives_up_a_file_while_the_explorer_goes_on(

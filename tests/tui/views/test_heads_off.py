@@ -204,7 +204,8 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await press(pilot, "space")
         assert off(app) == ""
         assert shown(pane.readout_line).startswith("L0H1  ")
-        await press(pilot, "4", "space")
+        await press(pilot, "4")
+        await press(pilot, "space")
         assert off(app) == "L0H1", "the view is of the row's head too"
         await command(pilot, "L0")
         await press(pilot, "G", "space")
