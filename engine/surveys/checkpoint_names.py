@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,19 +130,26 @@ def _is_settled(folder: Path) -> bool:
 def _expanded(model: str, branches: Callable[[str], Iterable[str]], waits: bool) -> Iterator[CheckpointName]:
     if not model:
         raise EngineError("a model's name is empty; give a Hub id, a folder, or demo")
-    folder = Path(model).expanduser()
+    folder = Path(os.path.abspath(Path(model).expanduser()))
     if folder.is_dir():
-        folder = folder.resolve()
-        of_run = checkpoints_of_run(folder)
-        if of_run or is_model(folder) or waits:
-            alone = [CheckpointName(str(folder), step=step_of(folder.name))] if is_model(folder) else []
-            yield from of_run or alone
-            return
-        raise EngineError(f"{model} has neither a config.json nor checkpoint-* folders; give a model or a training run")
+        of_run, step = checkpoints_of_run(folder), step_of(folder.name)
+        if of_run or waits:
+            yield from of_run
+        elif not is_model(folder):
+            raise EngineError(
+                f"{model} has neither a config.json nor checkpoint-* folders; give a model or a training run"
+            )
+        elif step is not None:
+            yield CheckpointName(str(folder.parent), folder.name, step, is_of_run=True)
+        else:
+            yield CheckpointName(str(folder))
+        return
     name, at, revisions = model.partition("@")
     if not at:
         yield CheckpointName(name)
         return
+    if name == DEMO or Path(name).expanduser().is_dir():
+        raise EngineError(f"{name} has no branches, which @ would name; give it without @{revisions}")
     for revision in filter(None, revisions.split(",")):
         if revision != LOG:
             yield CheckpointName(name, revision, step_of(revision))

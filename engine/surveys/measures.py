@@ -44,12 +44,14 @@ class Measure:
     table, column : where it stands.
     matrix : whose it is; empty where a table has no matrices.
     has_chance : whether the table has what chance gives beside it.
+    energy : ε of energy ranks, as of the first checkpoint; None where the table has none.
     """
 
     table: str
     column: str
     matrix: str = ""
     has_chance: bool = False
+    energy: float | None = None
 
     @property
     def name(self) -> str:
@@ -113,15 +115,13 @@ def measures_of(folder: SurveyFolder) -> list[Measure]:
         place = next((place for _, place in folder.files(table)), None)
         if place is None:
             continue
-        columns = pl.read_parquet_schema(place)
-        matrices = ("",)
-        if "matrix" in columns:
-            matrices = tuple(pl.read_parquet(place, columns=["matrix"])["matrix"].unique(maintain_order=True))
-        for column in columns:
-            is_number = kind_of(column) in (Kind.NUMBER, Kind.WHOLE)
+        frame, energy = pl.read_parquet(place), folder.energy_of(place)
+        matrices = tuple(frame["matrix"].unique(maintain_order=True)) if "matrix" in frame.columns else ("",)
+        for column in frame.columns:
+            is_number = kind_of(column) in (Kind.NUMBER, Kind.WHOLE) and frame[column].null_count() < frame.height
             if is_number and column not in _NO_MEASURES and not column.endswith(CHANCE):
                 for matrix in matrices:
-                    measure = Measure(table, column, matrix, f"{column}{CHANCE}" in columns)
+                    measure = Measure(table, column, matrix, f"{column}{CHANCE}" in frame.columns, energy)
                     found.setdefault(measure.name, measure)
     return list(found.values())
 

@@ -153,6 +153,8 @@ def survey(
     """
     models = [models] if isinstance(models, str) else list(models)
     query = _query(tables, text, energy)
+    if watch and not any(Path(model).expanduser().is_dir() for model in models):
+        raise EngineError("nothing to watch: --watch waits for checkpoints of a training run; give its folder")
     options = replace(options or EngineOptions(), use_cache=False)  # of spectra, which nobody looks up again
     folder = SurveyFolder(Path(output).expanduser().resolve())
     made_with = {name: _made_with(name, query, options) for name in tables}
@@ -168,7 +170,7 @@ def survey(
 
     known: set[CheckpointName] = set()
     listed = orders(known)
-    folder.create(_facts(models, tables, query, options))
+    folder.create(_facts(folder, models, tables, query, options))
     run = _Run(folder, listed, downloads, report)
     if run.waiting or watch:
         with _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce) as client:
@@ -209,13 +211,16 @@ def _made_with(table: str, query: Query, options: EngineOptions) -> str:
     return json.dumps(depends)
 
 
-def _facts(models: Sequence[str], tables: Sequence[str], query: Query, options: EngineOptions) -> dict[str, Any]:
-    """Describe a survey for whoever finds its folder."""
+def _facts(
+    folder: SurveyFolder, models: Sequence[str], tables: Sequence[str], query: Query, options: EngineOptions
+) -> dict[str, Any]:
+    """Describe a survey for whoever finds its folder, with the models and tables of earlier runs."""
+    before = folder.facts
     packages = ("attn-tui", "torch", "transformers", "polars", "dask")
     return {
         "versions": {name: version(name) for name in packages},
-        "models": list(models),
-        "tables": list(tables),
+        "models": list(dict.fromkeys([*before.get("models", ()), *models])),
+        "tables": list(dict.fromkeys([*before.get("tables", ()), *tables])),
         "text": query.text,
         "energy": query.epsilon,
         "options": {name: value for name, value in asdict(options).items() if value not in (None, False)}

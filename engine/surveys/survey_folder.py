@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,6 +121,15 @@ class SurveyFolder:
 
     # --- reading
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was written of it when it was last added to; empty where nothing can be read."""
+        try:
+            found = json.loads((self.path / FACTS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def file(self, checkpoint: CheckpointName, table: str) -> Path:
         """Say where a table of a checkpoint is, or would be."""
         return self.path / checkpoint.folder / f"{table}.parquet"
@@ -174,6 +184,23 @@ class SurveyFolder:
         import polars as pl
 
         return pl.read_parquet(self.path / FAILURES)
+
+    @property
+    def failed(self) -> int:
+        """How many checkpoints could not be measured, as far as that has been gathered."""
+        try:
+            return self.failures.height
+        except OSError:
+            return 0
+
+    def energy_of(self, place: Path) -> float | None:
+        """Read the ε of energy ranks that a file was made with; None where it has none."""
+        import polars as pl
+
+        with suppress(OSError, ValueError, pl.exceptions.PolarsError):
+            made_with = json.loads(pl.read_parquet_metadata(place).get(MADE_WITH, ""))
+            return float(made_with["energy"]) if "energy" in made_with else None
+        return None
 
 
 def _checkpoint_at(folder: Path) -> CheckpointName:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.binding import BindingType
 
-from engine.surveys.measures import MeasureReader, labels_over_steps, measures_of, opening_measure
+from engine.surveys.measures import READ_FROM, MeasureReader, labels_over_steps, measures_of, opening_measure
 from engine.surveys.survey_folder import SurveyFolder
 from engine.values.progress import Progress
 from tui.app.explorer import HEIGHTS, WIDTHS
@@ -76,7 +76,13 @@ class SurveyExplorer(TerminalApp):
     async def _begin(self) -> None:
         """Find out what the survey measures, and wait for its first table where there is none yet."""
         while not (measures := await asyncio.to_thread(measures_of, self.folder)):
-            self._say(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
+            if self.folder.tables:
+                has = ", ".join(self.folder.tables)
+                self.main.message = f"{has}: no measures of heads; add one of {', '.join(READ_FROM)}"
+                self.main.draw()
+                self._say(Progress("", 1, 1, ""))
+            else:
+                self._say(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
             await asyncio.sleep(LOOK_SECONDS)
             self.folder = SurveyFolder(self.folder.path)
         self.main.measures = measures
@@ -116,12 +122,17 @@ class SurveyExplorer(TerminalApp):
         if (shown := self.main.shown) is not None:
             folder = SurveyFolder(self.folder.path)  # whose list of tables may have grown
             labels = await asyncio.to_thread(labels_over_steps, folder, shown.checkpoints, shown.heads)
+            self.main.failed = await asyncio.to_thread(lambda: folder.failed)
             self.main.show(models, labels)
 
     def _say(self, progress: Progress) -> None:
         self.main.progress_line.show("" if progress.finished else progress_text(progress))
 
     # --- keys
+
+    def on_typed(self) -> None:
+        """Let a message go at the next key."""
+        self.main.key_line.clear_message()
 
     @on(StepMap.Chosen)
     def _chosen(self) -> None:

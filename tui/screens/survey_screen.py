@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from engine.store.export import write_table
 from engine.store.files import unused_path, write_log
 from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.measures import Measure, MeasureOverSteps, holds_since
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.filters import SHORT_LABELS
 from engine.values.heads import Head, parse_head
@@ -45,6 +47,9 @@ from tui.widgets.step_map import StepMap, StepValues
 LAYOUTS = {"-framed": (100, 30)}
 """From how many columns and rows on parts have frames, and the curve stands beside the maps."""
 
+LEAST_HEIGHT = 18
+"""Lines of a terminal that has room for both maps."""
+
 Labels = Sequence[Sequence[str]]
 """For each checkpoint the label of each head, empty where it has none."""
 
@@ -57,6 +62,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
     place : what is shown.
     over_steps : what is known of the measure, by model.
     labels : of the shown model's heads; empty where the survey has none.
+    failed : how many checkpoints of the survey could not be measured.
+    message : what is said where there is nothing to draw.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -99,6 +106,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.over_steps: Mapping[str, MeasureOverSteps] = {}
         self.measures: Sequence[Measure] = ()
         self.labels: Labels = ()
+        self.failed = 0
         self.on_change: Callable[[SurveyPlace, SurveyPlace], None] = lambda before, after: None
         self.title_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
@@ -111,6 +119,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.prompt = Prompt()
         self._frames = {name: Frame(f"survey-{name}", key="") for name in ("layers", "heads", "curve")}
         self._matches: tuple[Head, ...] = ()
+        self.message = "reading the survey …"
 
     def compose(self) -> ComposeResult:
         """Lay out the parts."""
@@ -138,6 +147,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         width, height = event.size
         classes = {name: width >= columns and height >= rows for name, (columns, rows) in LAYOUTS.items()}
         self.update_classes(classes, animate=False)
+        self._frames["heads"].display = height >= LEAST_HEIGHT
 
     @property
     def parts_with_focus(self) -> Sequence[Widget]:
@@ -191,7 +201,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         shown, head = self.shown, self.head
         if shown is None or head is None:
             for map in (self.layer_map, self.head_map):
-                map.show(StepValues(), (0, 0), "reading the survey …")
+                map.show(StepValues(), (0, 0), self.message)
             return
         steps = tuple(_step(each) for each in shown.checkpoints)
         at, of_layer = self._at(shown), shown.heads_of(head.whole_layer)
@@ -239,7 +249,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             if name != self.place.model and head in other.heads and len(lines) < len(SIGNS):
                 column = other.heads.index(head)
                 by_step = {each.step: float(other.values[row, column]) for row, each in enumerate(other.checkpoints)}
-                values = np.array([by_step.get(each.step, np.nan) for each in shown.checkpoints])
+                alone = by_step[other.checkpoints[0].step] if len(by_step) == 1 else np.nan  # of a model without steps
+                values = np.array([by_step.get(each.step, alone) for each in shown.checkpoints])
                 lines.append(PlotLine(_short(name), values))
         return tuple(lines)
 
@@ -247,10 +258,11 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         """Write titles, and what is under the cursor."""
         head, measure = shown.heads[number], shown.measure.name
         models = f" · {len(self.over_steps)} models" if len(self.over_steps) > 1 else ""
+        failed = f" · {self.failed} failed: failures.parquet says why" if self.failed else ""
         name = Text("survey ", "bold").append(escape_text(_short(self.place.model)))
-        self.title_line.show(name.append(f" · {len(shown.checkpoints)} checkpoints{models}"))
+        self.title_line.show(name.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
         label, since = self._label(shown, number)
-        is_label = f"{label} since step {since}" if label else ""
+        is_label = f"{label} since {_at_step(since)}" if label else ""
         titles = {
             "layers": Title((Part("layers", style="bold"), fact_part(f"mean {measure}", " "))),
             "heads": Title((Part("heads", style="bold"), fact_part(f"of {head.whole_layer} · {measure}", " "))),
@@ -264,15 +276,16 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         for part, title in titles.items():
             self._frames[part].title_line.show_title(title)
         value = shown.values[at, number]
-        said = [f"step {_step(shown.checkpoints[at])}", f"{head} {brief_number(float(value), 4)}"]
+        said = [_at_step(_step(shown.checkpoints[at])), f"{head} {brief_number(float(value), 4)}"]
         if shown.chance is not None:
             said.append(f"chance {brief_number(float(shown.chance[at, number]), 4)}")
         layer = shown.layers.index(head.whole_layer)
         said.append(f"mean of {head.whole_layer} {brief_number(float(shown.layer_means[at, layer]), 4)}")
         for sign, line in zip(SIGNS, self._lines(shown, head), strict=False):
-            said.append(f"{sign} {line.name} {brief_number(float(line.values[at]), 4)}")
+            value = float(line.values[at])
+            said.append(f"{sign} {line.name} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
         self.readout.show(escape_text(" · ".join(said)))
-        words = meaning(measure)
+        words = meaning(measure) if shown.measure.energy is None else meaning(measure, shown.measure.energy)
         self.legend.show(self.layer_map.legend().append(f"  {words}" if words else ""))
 
     # --- moving
@@ -460,20 +473,27 @@ class WhereTo:
             return
         if name.lower() in [each.name for each in screen.measures]:
             screen.change(measure=name.lower())
-        elif name in screen.over_steps:
-            screen.change(model=name)
-        elif name.isdecimal():
+        elif models := [each for each in screen.over_steps if name in (each, _short(each))]:
+            screen.change(model=models[0])
+        elif (step := name.removeprefix("step").strip()).isdecimal():
             known = [each for each in shown.checkpoints if each.step is not None]
             if not known:
                 raise EngineError("these checkpoints have no steps")
-            nearest = min(known, key=lambda each: abs((each.step or 0) - int(name)))
+            nearest = min(known, key=lambda each: abs((each.step or 0) - int(step)))
             screen.change(revision=nearest.revision)
+            if nearest.step != int(step):
+                screen.key_line.show_message(f"step {nearest.step} is the nearest to {step}")
         else:
-            head = parse_head(name, tuple(dict.fromkeys(each.stack for each in shown.heads)))
-            within = [each for each in shown.heads if head in (each, each.whole_layer)]
-            if not within:
-                raise EngineError(f"this model has no {name}; a head, a step, a measure or a model")
-            screen.change(head=within[0])
+            screen.change(head=self._head(name, shown))
+
+    def _head(self, name: str, shown: MeasureOverSteps) -> Head:
+        """Give the head that a text names, the first of a layer; raises `EngineError` where it names none."""
+        with suppress(EngineError):
+            named = parse_head(name, tuple(dict.fromkeys(each.stack for each in shown.heads)))
+            for each in shown.heads:
+                if named in (each, each.whole_layer):
+                    return each
+        raise EngineError(f"no {name}; give a head (L1H0), step, measure or model")
 
     def leave(self) -> None:
         """Change nothing."""
@@ -482,6 +502,11 @@ class WhereTo:
 def _step(checkpoint: CheckpointName) -> str:
     """Write a checkpoint's step, or its revision where it has none."""
     return checkpoint.revision if checkpoint.step is None else str(checkpoint.step)
+
+
+def _at_step(step: str) -> str:
+    """Say at which step something is, or at which revision."""
+    return f"step {step}" if step.isdecimal() else step
 
 
 def _short(model: str) -> str:

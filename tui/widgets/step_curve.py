@@ -118,10 +118,10 @@ class StepCurve(Widget, can_focus=False):
         """Write the first step, the last and that of the cursor."""
         line = [" "] * self._room
         count = len(self._steps)
-        for place in (0, count - 1, self._cursor):
+        for place in (self._cursor, count - 1, 0):
             step = escape_text(self._steps[place])
             column = column_of(place, count, self._room)
             start = max(min(column - len(step) // 2, self._room - len(step)), 0)
-            if place == self._cursor or not "".join(line[start : start + len(step)]).strip():
+            if not "".join(line[max(start - 1, 0) : start + len(step) + 1]).strip():
                 line[start : start + len(step)] = step
         return "".join(line)[: self._room]

@@ -33,8 +33,10 @@ def test_names_stand_for_checkpoints_once_each(tmp_path: Path) -> None:
         ("a/b", "step5", 5),
         ("a/b", "main", None),
         ("demo", "main", None),
-        (f"{run}/checkpoint-20", "main", 20),
     ]
+    for name, said in (("demo@x", "demo has no branches"), (f"{run}@step1", "has no branches"), ("", "name is empty")):
+        with pytest.raises(EngineError, match=said):
+            names_of([name], no_branches)
     assert CheckpointName("a/b", "step5").folder == Path("model=a%2Fb", "revision=step5")
 
 
@@ -66,6 +68,7 @@ def test_measures_are_those_of_the_tables(tmp_path: Path) -> None:
         ("qk_stable_rank", True), ("ov_stable_rank", True), ("induction", False),
     ]  # fmt: skip
     assert opening_measure(measures).name == "induction"
+    assert {each.energy for each in measures} == {None}
 
 
 def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: Path) -> None:

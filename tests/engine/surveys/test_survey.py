@@ -16,6 +16,7 @@ import pytest
 
 from engine import open_model, survey
 from engine.surveys.checkpoint_names import CheckpointName
+from engine.surveys.measures import measures_of
 from engine.surveys.runner import SurveyProgress
 from engine.surveys.survey_folder import SurveyFolder
 from engine.surveys.tasks import DOWNLOADS, Order, measure
@@ -95,6 +96,7 @@ def test_only_what_is_missing_or_made_with_other_options_is_measured_again(
     assert (counts[-1].here, counts[-1].done, counts[-1].failed) == (4, 0, 1)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     survey(str(run), measured.path, ("ranks", "circuits"), energy=0.2, workers=1)
+    assert {each.energy for each in measures_of(measured) if each.table == "ranks"} == {0.2}
     changed = {path.stem for path in before if path.stat().st_mtime_ns != before[path]}
     assert changed == {"ranks"}, "circuits do not depend on ε"
     assert again.frame("circuits").height == measured.frame("circuits").height
@@ -138,6 +140,7 @@ def test_branches_of_the_hub_are_downloaded_measured_and_removed(
         (("demo", "-o", "out", "--tables", "predictions"), "predictions needs a sentence"),
         (("demo", "-o", "out", "--tables", "rank"), "no table 'rank'; choose from ranks"),
         (("empty", "-o", "out"), "neither a config.json nor checkpoint-* folders"),
+        (("demo", "-o", "out", "--watch"), "nothing to watch"),
         (("demo", "-o", "out", "--scheduler", "tcp://127.0.0.1:9"), "no scheduler answers at tcp://127.0.0.1:9"),
     ],
 )

@@ -11,7 +11,9 @@ from time import monotonic
 import pytest
 from textual.pilot import Pilot
 
+from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.survey_folder import SurveyFolder
+from engine.values.table import Table
 from tests.engine.surveys.small_survey import MODELS, STEPS, small_survey, value, write_checkpoint
 from tui.app import survey_explorer
 from tui.app.survey_explorer import SurveyExplorer
@@ -91,13 +93,13 @@ async def test_a_colon_goes_to_heads_steps_measures_and_models(survey_folder: Su
         for typed, said in (
             ("L1H1", readout(MODELS[0], 100, 1, 1)),
             ("12", readout(MODELS[0], 10, 1, 1)),
-            (MODELS[1], readout(MODELS[1], 10, 1, 1)),
+            ("two", readout(MODELS[1], 10, 1, 1)),
             ("qk_stable_rank", "step 10 · L1H1 11 · chance 6"),
         ):
             await press(pilot, "colon", *typed, "enter")
             await until(pilot, app, lambda text, said=said: said in text)  # type: ignore[misc]
         await press(pilot, "colon", *"L7", "enter")
-        assert "L7" in screen_text(app)
+        assert "no L7; give a head (L1H0), step, measure or model" in screen_text(app)
         await press(pilot, "escape", "m")
         await until(pilot, app, lambda text: "ov_stable_rank" in text and "chance 1 " in text)
 
@@ -109,6 +111,26 @@ async def test_the_same_head_of_all_models_is_drawn_with_signs(survey_folder: Su
         await press(pilot, "B")
         assert f"● one {value(MODELS[0], 100, 0, 0):.4g}" in screen_text(app)
         assert "survey two" in screen_text(app)
+
+
+async def test_what_failed_is_counted_and_a_message_goes_with_the_next_key(survey_folder: SurveyFolder) -> None:
+    survey_folder.write_failure(CheckpointName(MODELS[0], "step5", 5), "it is cut short")
+    survey_folder.gather_failures()
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        await until(pilot, app, lambda text: "4 checkpoints · 2 models · 1 failed" in text)
+        await press(pilot, "n")
+        assert "nothing was searched" in screen_text(app)
+        await press(pilot, "left")
+        assert "⏎ Open" in screen_text(app)
+
+
+async def test_tables_without_measures_of_heads_are_named(tmp_path: Path) -> None:
+    folder = SurveyFolder(tmp_path / "survey")
+    folder.create({})
+    folder.write(CheckpointName("a/b"), Table.of_rows("lens", ("position", "token"), [(0, "a")]), "{}")
+    app = SurveyExplorer(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, app, lambda text: "lens: no measures of heads; add one of ranks" in text)
 
 
 async def test_a_new_checkpoint_appears(survey_folder: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +183,7 @@ async def test_enter_opens_the_checkpoint_at_the_head(survey_folder: SurveyFolde
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
 async def test_it_fits_its_terminal(size: tuple[int, int], survey_folder: SurveyFolder) -> None:
     async with survey_explorer_on(survey_folder, size) as (app, pilot):
+        assert "L1" in screen_text(app), "the map has room"
         await press(pilot, "z", "question_mark", "escape", "tab", "pagedown", "G")
         strips = app.screen._compositor.render_strips()
         assert len(strips) == size[1]
