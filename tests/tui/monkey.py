@@ -324,13 +324,18 @@ class Monkey:
             raise self._report(waited_for(app))
 
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Wait for everything, and check that the parts of the screen agree."""
-        if not await come_to_rest(app, pilot, partial(self._draw, app)):
-            raise self._report(waited_for(app))
-        if has_ended(app):
-            return
-        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app), *said_twice(app)):
-            raise self._report(wrong)
+        """Wait for everything, and check that the parts of the screen agree; a box that has just opened may lag."""
+        wrong: list[str] = []
+        for _ in range(2):
+            if not await come_to_rest(app, pilot, partial(self._draw, app)):
+                raise self._report(waited_for(app))
+            if has_ended(app):
+                return
+            wrong = [*disagreements(app), *stale(app), *styled_otherwise(app), *said_twice(app)]
+            if not wrong:
+                return
+            await pilot.pause(0.1)
+        raise self._report(wrong[0])
 
     async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Check that drawing again changes nothing; if asked for, note the keys at the foot that do nothing."""
