@@ -35,7 +35,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from engine.checkpoints.model_folders import ADAPTER_CONFIG, ADAPTER_FILES, DEMO, cache_folder, hub_cache
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Unreachable
 from engine.values.memory import size
 from engine.values.progress import Progress, Rate
 
@@ -162,7 +162,7 @@ def download_error(name: str, revision: str | None, message: Message) -> EngineE
     if "OfflineModeIsEnabled" in kinds:
         return EngineError(f"{_not_cached(name)} and HF_HUB_OFFLINE is set; unset it, {elsewhere}")
     if "HfHubHTTPError" in kinds:
-        return EngineError(f"{_not_cached(name)} and the Hub answers {code}; try later, {elsewhere}")
+        return Unreachable(f"{_not_cached(name)} and the Hub answers {code}; try later, {elsewhere}")
     if code in (errno.ENOSPC, errno.EDQUOT):
         numbers = [int(number) for number in text.split() if number.isdigit()]
         why = f"{size(numbers[0])} are needed and {size(numbers[1])} are free" if len(numbers) == 2 else text
@@ -171,7 +171,7 @@ def download_error(name: str, revision: str | None, message: Message) -> EngineE
         )
     is_network = kinds & {"TimeoutError", "ConnectionError", "LocalEntryNotFoundError", "TransportError"}
     if is_network or "OSError" not in kinds:
-        return EngineError(f"{_not_cached(name)} and the Hub cannot be reached; connect, {elsewhere}")
+        return Unreachable(f"{_not_cached(name)} and the Hub cannot be reached; connect, {elsewhere}")
     return EngineError(f"downloading {name} failed: {text}; see to {cache} or set HF_HOME")
 
 

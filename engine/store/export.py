@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import gzip
+import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +64,8 @@ def write_table(
     pieces = iter(table.pieces() if isinstance(table, Table | LargeTable) else table)
     with requested_file(path) as partial:
         if format == "parquet":
-            _lazy_frame(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
+            with _os_errors():
+                _lazy_frame(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
         elif path.suffix.lower() == _COMPRESSED:  # without a time, so that the same rows give the same bytes
             with partial.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
                 packed.writelines(text.encode() for text in text_of(pieces, format))
@@ -69,6 +73,19 @@ def write_table(
             with partial.open("w", encoding="utf-8", newline="") as stream:
                 stream.writelines(text_of(pieces, format))
     return path
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raise what the system refuses, such as a full disk, as Python does; Polars only has it in its message."""
+    import polars
+
+    try:
+        yield
+    except polars.exceptions.ComputeError as error:
+        if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _lazy_frame(pieces: Iterator[Table]) -> polars.LazyFrame:

@@ -133,16 +133,17 @@ def _expanded(model: str, branches: Callable[[str], Iterable[str]], waits: bool)
     folder = Path(os.path.abspath(Path(model).expanduser()))
     if folder.is_dir():
         of_run, step = checkpoints_of_run(folder), step_of(folder.name)
-        if of_run or waits:
+        if of_run:
             yield from of_run
-        elif not is_model(folder):
+        elif is_model(folder):
+            if step is None:
+                yield CheckpointName(str(folder))
+            else:
+                yield CheckpointName(str(folder.parent), folder.name, step, is_of_run=True)
+        elif not waits:
             raise EngineError(
                 f"{model} has neither a config.json nor checkpoint-* folders; give a model or a training run"
             )
-        elif step is not None:
-            yield CheckpointName(str(folder.parent), folder.name, step, is_of_run=True)
-        else:
-            yield CheckpointName(str(folder))
         return
     name, at, revisions = model.partition("@")
     if not at:

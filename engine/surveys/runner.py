@@ -27,18 +27,18 @@ from engine.surveys.checkpoint_names import CheckpointName, names_of
 from engine.surveys.survey_folder import SurveyFolder
 from engine.surveys.tasks import Order, Outcome, fetch, measure
 from engine.values.errors import EngineError
-from engine.values.options import EngineOptions, limit_threads
+from engine.values.options import EngineOptions, thread_environment
 from engine.values.progress import Rate
 from engine.values.views import HEAD_PARTS, VIEWS, Query
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-TABLES = (
-    "ranks", "spectrum", "circuits", "composition", "directions", "heads", "weights",
-    "patterns", "rollout", "predictions", "lens", "contributions", "ablation", "check",
-)  # fmt: skip
-"""What can be measured; from the fourth last row on the model is run."""
+RUN = ("patterns", "rollout", "predictions", "lens", "contributions", "ablation", "check")
+"""Tables for which the model is run."""
+
+TABLES = ("ranks", "spectrum", "circuits", "composition", "directions", "heads", "weights", *RUN)
+"""What can be measured."""
 
 DEFAULT_ENERGY = 0.01
 """ε of energy ranks."""
@@ -62,6 +62,8 @@ CONNECT_SECONDS = 10.0
 """How long a scheduler may take to answer."""
 
 SCHEDULER_GONE = "the scheduler has gone; start it again, then the same command goes on"
+
+LOGGERS = ("distributed", "tornado", "asyncio")
 
 CLOSE_SECONDS = 5.0
 """How long the workers of this machine have to end by themselves."""
@@ -93,16 +95,6 @@ class SurveyProgress:
     rate: float | None = None
     checkpoint: CheckpointName | None = None
     outcome: Outcome | None = None
-
-    @property
-    def left(self) -> int:
-        """How many are to go, the running ones among them."""
-        return self.total - self.here - self.done - self.failed
-
-    @property
-    def seconds_left(self) -> float | None:
-        """How long that takes at this rate."""
-        return self.left / self.rate if self.rate else None
 
 
 def survey(
@@ -173,7 +165,8 @@ def survey(
     folder.create(_facts(folder, models, tables, query, options))
     run = _Run(folder, listed, downloads, report)
     if run.waiting or watch:
-        with _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce) as client:
+        cluster = _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce)
+        with _silent(), cluster as client:
             run.work(client, (lambda: orders(known)) if watch else None)
     else:
         run.tell()
@@ -181,8 +174,8 @@ def survey(
     return SurveyFolder(folder.path)
 
 
-def check_tables(tables: Sequence[str], text: str | None) -> None:
-    """See to it that tables can be had; raises `EngineError`."""
+def _query(tables: Sequence[str], text: str | None, energy: float) -> Query:
+    """Return what is asked of tables; raises `EngineError` where one cannot be had."""
     if not tables:
         raise EngineError(f"no table is named; choose from {', '.join(TABLES)}")
     for name in tables:
@@ -190,10 +183,6 @@ def check_tables(tables: Sequence[str], text: str | None) -> None:
             raise EngineError(f"a survey has no table '{name}'; choose from {', '.join(TABLES)}")
         if text is None and name in VIEWS and "text" in VIEWS[name].needs:
             raise EngineError(f"{name} needs a sentence; give one with --text")
-
-
-def _query(tables: Sequence[str], text: str | None, energy: float) -> Query:
-    check_tables(tables, text)
     is_run = text is not None or "patterns" in tables
     parts = tuple(sorted(part for part in HEAD_PARTS if part != "patterns" or is_run))
     return Query(text=text, epsilon=energy, parts=parts)
@@ -206,7 +195,7 @@ def _made_with(table: str, query: Query, options: EngineOptions) -> str:
         depends["energy"] = query.epsilon
     if table == "heads":
         depends["parts"] = query.parts
-    if table in VIEWS and "text" in VIEWS[table].options and (table != "heads" or "patterns" in (query.parts or ())):
+    if table in RUN or (table == "heads" and "patterns" in (query.parts or ())):
         depends |= {"text": query.text, "dtype": options.dtype}
     return json.dumps(depends)
 
@@ -379,6 +368,20 @@ def _resources(client: Client) -> dict[str, dict[str, float]]:
 
 
 @contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Dask from saying at length what is said in a line here."""
+    names = [each for each in logging.root.manager.loggerDict if each.partition(".")[0] in LOGGERS]
+    levels = {each: logging.getLogger(each).level for each in names}
+    try:
+        for each in names:
+            logging.getLogger(each).setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for each, level in levels.items():
+            logging.getLogger(each).setLevel(level)
+
+
+@contextmanager
 def _cluster(
     scheduler: str | None, workers: int | None, threads: int, *, dashboard: bool, announce: Callable[[str], None]
 ) -> Iterator[Client]:
@@ -388,9 +391,6 @@ def _cluster(
         from distributed import Client, LocalCluster, Security
     except ImportError as error:
         raise EngineError(f"a survey needs Dask ({error}); install it with: pip install 'attn-tui[survey]'") from error
-    for name in list(logging.root.manager.loggerDict):  # which say at length what is said in a line here
-        if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     if scheduler is not None:
         try:
             client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -404,7 +404,7 @@ def _cluster(
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # Workers import torch long after: threads are limited in the environment that they begin with.
     settings = {
-        "distributed.nanny.pre-spawn-environ": _environment(threads),
+        "distributed.nanny.pre-spawn-environ": thread_environment(threads),
         "distributed.scheduler.allowed-failures": DEATHS,
         "distributed.worker.preload": ["engine.surveys.tasks"],
         "distributed.worker.profile.enabled": False,  # nobody looks at it, and it slows short tasks
@@ -430,13 +430,3 @@ def _cluster(
         finally:
             with suppress(TimeoutError):
                 cluster.close(timeout=CLOSE_SECONDS)
-
-
-def _environment(threads: int) -> dict[str, str]:
-    before = dict(os.environ)
-    try:
-        limit_threads(threads)
-        return {name: value for name, value in os.environ.items() if before.get(name) != value or "THREADS" in name}
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

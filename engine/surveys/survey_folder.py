@@ -99,13 +99,8 @@ class SurveyFolder:
         with requested_file(place) as partial:
             partial.write_text(json.dumps({**failure, "reason": reason}), encoding="utf-8")
 
-    def gather_failures(self) -> int:
-        """Write `FAILURES`, a row for each checkpoint that could not be measured, and give how many there are.
-
-        Raises
-        ------
-        EngineError : when it cannot be written.
-        """
+    def gather_failures(self) -> None:
+        """Write `FAILURES`, a row for each checkpoint that could not be measured; raises `EngineError` as `write`."""
         import polars as pl
 
         schema = {"model": pl.String, "revision": pl.String, "step": pl.Int64, "reason": pl.String}
@@ -115,9 +110,7 @@ class SurveyFolder:
                 failures.append(json.loads(place.read_text(encoding="utf-8")))
             except (OSError, ValueError):  # another run has measured it meanwhile
                 continue
-        with requested_file(self.path / FAILURES) as partial:
-            pl.DataFrame(failures, schema=schema).write_parquet(partial)
-        return len(failures)
+        write_table(Table("failures", pl.DataFrame(failures, schema=schema)), self.path / FAILURES, "parquet")
 
     # --- reading
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from engine.store.files import write_log
 from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.survey_folder import SurveyFolder
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Unreachable
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, finish
 from engine.values.views import Query
@@ -53,6 +53,15 @@ class Order:
     keeps: bool = False
 
     @property
+    def folder(self) -> SurveyFolder:
+        """The survey's folder."""
+        return SurveyFolder(Path(self.output))
+
+    def is_done(self) -> bool:
+        """Say whether all its tables are there."""
+        return all(self.folder.has(self.checkpoint, name, self.made_with[name]) for name in self.tables)
+
+    @property
     def download(self) -> Path:
         """The cache that this checkpoint alone is downloaded into."""
         return Path(self.output, DOWNLOADS, quote(f"{self.checkpoint.model}@{self.checkpoint.revision}", safe=""))
@@ -87,17 +96,29 @@ def fetch(order: Order) -> Outcome:
 
 
 def measure(order: Order, path: str) -> Outcome:
-    """Open the checkpoint at a path, and write its tables; what was downloaded for it goes unless it is to stay."""
+    """Open the checkpoint at a path, and write its tables; what was downloaded for it goes unless it is to stay.
+
+    The path may be in the cache of another machine: what is on the Hub is then found or downloaded here.
+    """
+    is_elsewhere = order.checkpoint.is_on_hub and not Path(path).exists()
     try:
-        return _watched(order, lambda: Outcome(path, rows=_write_tables(order, path)))
+        return _watched(
+            order, lambda: Outcome(path, rows=_write_tables(order, str(_find(order)) if is_elsewhere else path))
+        )
     finally:
         if not order.keeps:
             rmtree(order.download, ignore_errors=True)
 
 
 def _watched(order: Order, work: Callable[[], Outcome]) -> Outcome:
-    """Do work; what goes wrong is written down for this checkpoint, and does not end the survey."""
+    """Do work; what goes wrong is written down for this checkpoint, and does not end the survey.
+
+    Where the tables are there, the work is done: by a task whose worker died then, or by another survey into the same
+    folder, either of which may have removed the checkpoint.
+    """
     begun = time.monotonic()
+    if order.is_done():
+        return Outcome()
     try:
         outcome = work()
     except EngineError as error:
@@ -106,9 +127,11 @@ def _watched(order: Order, work: Callable[[], Outcome]) -> Outcome:
         outcome = Outcome(reason="it does not fit into a worker's memory; give fewer --workers")
     except Exception as error:  # one checkpoint is no reason to lose the others
         outcome = Outcome(reason=write_log(error))
+    if outcome.reason and order.is_done():
+        outcome = Outcome()
     if outcome.reason:
         with suppress(EngineError):  # of a disk that is full, which the reason says
-            SurveyFolder(Path(order.output)).write_failure(order.checkpoint, outcome.reason)
+            order.folder.write_failure(order.checkpoint, outcome.reason)
     return replace(outcome, seconds=time.monotonic() - begun)
 
 
@@ -119,34 +142,27 @@ def _find(order: Order) -> Path:
     name, revision = order.checkpoint.model, order.checkpoint.revision
     if (here := find_in_cache(name, revision)) is not None:
         return here
-    for number in range(1, TRIES + 1):
+    for number in range(1, TRIES):
         try:
             return download_model(name, revision, _ignore, order.download)
-        except EngineError as error:
-            if number == TRIES or "cannot be reached" not in str(error):
-                raise
+        except Unreachable:
             time.sleep(WAIT_SECONDS * number)
-    raise AssertionError("unreachable")
+    return download_model(name, revision, _ignore, order.download)
 
 
 def _write_tables(order: Order, path: str) -> dict[str, int]:
     from engine.analysis import tables
     from engine.analysis.open_model import OpenModel
 
-    folder = SurveyFolder(Path(order.output))
-    # A task whose worker died once it was done is done again, when the checkpoint may have gone.
-    missing = [name for name in order.tables if not folder.has(order.checkpoint, name, order.made_with[name])]
-    if not missing:
-        return {}
     model = OpenModel.open(path, order.options)
     try:
         rows = {}
-        for name in missing:
+        for name in order.tables:
             table = finish(tables.table(model, name, order.query))
-            rows[name] = folder.write(order.checkpoint, table, order.made_with[name])
+            rows[name] = order.folder.write(order.checkpoint, table, order.made_with[name])
     finally:
         model.close()
-    folder.write_failure(order.checkpoint, "")
+    order.folder.write_failure(order.checkpoint, "")
     return rows
 
 

@@ -52,6 +52,10 @@ class NotFolded(_WithAdvice):
     ADVICE = "leave --fold-norm out"
 
 
+class Unreachable(EngineError):
+    """The Hub does not answer now; it may a moment later."""
+
+
 class Superseded(EngineError):
     """A newer request for the same view has replaced this one."""
 

@@ -54,8 +54,8 @@ def threads_asked_for() -> int | None:
     return int(first) or None if first.isascii() and first.isdigit() else None
 
 
-def limit_threads(threads: int | None) -> int:
-    """Set how many threads linear algebra uses; call it before NumPy, torch or Polars is imported.
+def thread_environment(threads: int | None) -> dict[str, str]:
+    """Return the environment in which linear algebra uses a number of threads.
 
     The default is a given ``OMP_NUM_THREADS``, else the cores that this process may use, at most sixteen. Waiting
     threads sleep: OpenMP's default is to spin, and beside one other busy process the same singular values then take
@@ -63,8 +63,12 @@ def limit_threads(threads: int | None) -> int:
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = threads or threads_asked_for() or min(16, available)
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
-        os.environ[variable] = str(chosen)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return chosen
+    limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
+    usual = {"OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+    return dict.fromkeys(limits, str(chosen)) | {name: os.environ.get(name, value) for name, value in usual.items()}
+
+
+def limit_threads(threads: int | None) -> int:
+    """Set how many threads linear algebra uses; call it before NumPy, torch or Polars is imported."""
+    os.environ |= thread_environment(threads)
+    return int(os.environ["OMP_NUM_THREADS"])

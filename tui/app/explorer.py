@@ -40,7 +40,7 @@ from tui.state.saved_state import (
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, start_work
-from tui.toolkit.keys import PROGRAM, UNBOUND, key_of, shared_key
+from tui.toolkit.keys import PROGRAM, PROGRAM_KEYS, UNBOUND, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
 from tui.toolkit.themes import ANSI, next_theme
@@ -108,10 +108,7 @@ class Explorer(TerminalApp):
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
     BINDINGS: ClassVar[list[BindingType]] = [
         shared_key("check", "", "check", "Check the heads against the model", OF_VIEWS),
-        shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
-        shared_key("quit", "q", "quit", "Quit", PROGRAM),
-        shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
-        shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+        *PROGRAM_KEYS,
         shared_key("models", "B", "models", "Open another model", PROGRAM),
         shared_key("next_theme", "", "next_theme", "Next theme", PROGRAM),
         shared_key("suspend", "ctrl+z", "suspend_process", "Suspend, until fg", PROGRAM, is_first=True),

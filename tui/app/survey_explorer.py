@@ -6,13 +6,21 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.binding import BindingType
 
-from engine.surveys.measures import READ_FROM, MeasureReader, labels_over_steps, measures_of, opening_measure
+from engine.surveys.measures import (
+    READ_FROM,
+    MeasureOverSteps,
+    MeasureReader,
+    labels_over_steps,
+    measures_of,
+    opening_measure,
+)
 from engine.surveys.survey_folder import SurveyFolder
 from engine.values.progress import Progress
 from tui.app.explorer import HEIGHTS, WIDTHS
@@ -20,7 +28,7 @@ from tui.drawing.progress import progress_text
 from tui.screens.survey_screen import SurveyScreen
 from tui.state.survey_place import SurveyPlace
 from tui.toolkit.application import TerminalApp, start_work
-from tui.toolkit.keys import PROGRAM, shared_key
+from tui.toolkit.keys import PROGRAM_KEYS
 from tui.widgets.step_map import StepMap
 
 LOOK_SECONDS = 2.0
@@ -45,12 +53,7 @@ class SurveyExplorer(TerminalApp):
     VERTICAL_BREAKPOINTS = HEIGHTS
     ENABLE_COMMAND_PALETTE = False
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
-        shared_key("quit", "q", "quit", "Quit", PROGRAM),
-        shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
-        shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*PROGRAM_KEYS]
 
     foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
 
@@ -80,9 +83,9 @@ class SurveyExplorer(TerminalApp):
                 has = ", ".join(self.folder.tables)
                 self.main.message = f"{has}: no measures of heads; add one of {', '.join(READ_FROM)}"
                 self.main.draw()
-                self._say(Progress("", 1, 1, ""))
+                self._show_progress(Progress("", 1, 1, ""))
             else:
-                self._say(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
+                self._show_progress(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
             await asyncio.sleep(LOOK_SECONDS)
             self.folder = SurveyFolder(self.folder.path)
         self.main.measures = measures
@@ -90,10 +93,9 @@ class SurveyExplorer(TerminalApp):
 
     def _changed(self, before: SurveyPlace, after: SurveyPlace) -> None:
         """Read another measure, or other labels."""
-        if before.measure != after.measure:
-            start_work(self, self._read, "read")
-        elif before.model != after.model:
+        if before.model != after.model:
             self.main.labels = ()
+        if (before.model, before.measure) != (after.model, after.measure):
             start_work(self, self._read, "read")
 
     async def _read(self) -> None:
@@ -102,21 +104,21 @@ class SurveyExplorer(TerminalApp):
         measure = next(each for each in self.main.measures if each.name == name)
         reader = self._readers.setdefault(name, MeasureReader(self.folder, measure))
         if before := await asyncio.to_thread(reader.models):
-            await self._show(reader, before)
+            await self._show(before)
         while True:
             steps, due, is_new = reader.read(), time.monotonic(), False
             while (how_far := await asyncio.to_thread(next, steps, None)) is not None:
                 is_new = True
-                self._say(Progress("reading", *how_far, "checkpoints"))
+                self._show_progress(Progress("reading", *how_far, "checkpoints"))
                 if time.monotonic() >= due:
                     self.main.show(await asyncio.to_thread(reader.models))
                     due = time.monotonic() + DRAW_SECONDS
             if is_new:
-                await self._show(reader, await asyncio.to_thread(reader.models))
-                self._say(Progress("", 1, 1, ""))
+                await self._show(await asyncio.to_thread(reader.models))
+                self._show_progress(Progress("", 1, 1, ""))
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _show(self, reader: MeasureReader, models: Any) -> None:
+    async def _show(self, models: Mapping[str, MeasureOverSteps]) -> None:
         """Show what has been read, then the heads' labels."""
         self.main.show(models)
         if (shown := self.main.shown) is not None:
@@ -125,7 +127,7 @@ class SurveyExplorer(TerminalApp):
             self.main.failed = await asyncio.to_thread(lambda: folder.failed)
             self.main.show(models, labels)
 
-    def _say(self, progress: Progress) -> None:
+    def _show_progress(self, progress: Progress) -> None:
         self.main.progress_line.show("" if progress.finished else progress_text(progress))
 
     # --- keys

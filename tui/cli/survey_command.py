@@ -11,9 +11,9 @@ import click
 
 from engine.surveys import runner
 from engine.surveys.checkpoint_names import CheckpointName
-from engine.surveys.runner import DEFAULT_ENERGY, DOWNLOADS, TABLES, SurveyProgress
+from engine.surveys.runner import DEFAULT_ENERGY, DOWNLOADS, RUN, TABLES, SurveyProgress
+from engine.surveys.survey_folder import IDENTITY
 from engine.values.errors import EngineError
-from engine.values.options import limit_threads
 from engine.values.progress import Progress
 from tui.cli.configuration import ConfiguredCommand
 from tui.cli.headless import StatusLine
@@ -27,7 +27,7 @@ MODEL is  EleutherAI/pythia-70m                  an id on the Hub
           EleutherAI/pythia-70m@log              its steps nearest to powers of two
           ./run                                  a model's folder, or a training run with its checkpoint-*
 
-Tables: {", ".join(TABLES)}. The last seven run the model.
+Tables: {", ".join(TABLES)}. The model is run for those from {RUN[0]} on.
 
 Checkpoints that are measured already, with the same options, are skipped: after an interrupt the same command goes on.
 Checkpoints that cannot be measured are listed in failures.parquet; the exit code is then 1. To look at the result:
@@ -87,7 +87,7 @@ def survey(
     dashboard: bool, as_json: bool, threads: int | None, **arguments: Any,
 ) -> None:  # fmt: skip
     """Measure every head of many checkpoints."""
-    options = take_options({**arguments, "threads": threads})
+    options = take_options({**arguments, "threads": threads or 1})
     if listed is not None:
         lines = (line.partition("#")[0].strip() for line in listed.read_text(encoding="utf-8").splitlines())
         models = (*models, *filter(None, lines))
@@ -98,7 +98,7 @@ def survey(
         try:
             runner.survey(
                 models, output, tables, text=text, energy=energy or DEFAULT_ENERGY, options=options, workers=workers,
-                threads=limit_threads(threads or 1), scheduler=scheduler, downloads=downloads, keep=keep, watch=watch,
+                threads=threads or 1, scheduler=scheduler, downloads=downloads, keep=keep, watch=watch,
                 dashboard=dashboard, report=said.tell, announce=lambda link: status.say(f"dashboard: {link}"),
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -145,7 +145,5 @@ class _Report:
     def event(self, kind: str, checkpoint: CheckpointName | None = None, **more: Any) -> None:
         """Write an event for a script."""
         if self._as_json:
-            of = {} if checkpoint is None else {
-                "model": checkpoint.model, "revision": checkpoint.revision, "step": checkpoint.step,
-            }  # fmt: skip
+            of = {} if checkpoint is None else dict(zip(IDENTITY, checkpoint.identity, strict=True))
             click.echo(json.dumps({"event": kind, **of, **more}))

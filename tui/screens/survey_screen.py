@@ -207,15 +207,15 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         at, of_layer = self._at(shown), shown.heads_of(head.whole_layer)
         scale = self._scale(shown)
         several = len({each.stack for each in shown.layers}) > 1
-        names = tuple(f"{each.stack} {each}" if several else str(each) for each in shown.layers)
-        self.layer_map.show(
-            StepValues(names, steps, shown.layer_means.T, scale), (shown.layers.index(head.whole_layer), at)
-        )
-        rows = tuple(self._row(shown, number) for number in of_layer)
-        self.head_map.show(
-            StepValues(rows, steps, shown.values[:, of_layer].T, scale), (of_layer.index(shown.heads.index(head)), at)
-        )
         number = shown.heads.index(head)
+        layers = [f"{each.stack} {each}" if several else str(each) for each in shown.layers]
+        heads = [self._row(shown, each) for each in of_layer]
+        width = max(len(each) for each in (*layers, *heads))  # the same, so that a step is in one column of both maps
+        for map, names, values, row in (
+            (self.layer_map, layers, shown.layer_means, shown.layers.index(head.whole_layer)),
+            (self.head_map, heads, shown.values[:, of_layer], of_layer.index(number)),
+        ):
+            map.show(StepValues(tuple(each.ljust(width) for each in names), steps, values.T, scale), (row, at))
         self.curve.show(self._curve(shown, number), steps, at)
         self._write(shown, number, at)
 
@@ -279,9 +279,11 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         said = [_at_step(_step(shown.checkpoints[at])), f"{head} {brief_number(float(value), 4)}"]
         if shown.chance is not None:
             said.append(f"chance {brief_number(float(shown.chance[at, number]), 4)}")
-        layer = shown.layers.index(head.whole_layer)
-        said.append(f"mean of {head.whole_layer} {brief_number(float(shown.layer_means[at, layer]), 4)}")
-        for sign, line in zip(SIGNS, self._lines(shown, head), strict=False):
+        lines = self._lines(shown, head)
+        if not lines:
+            mean = float(shown.layer_means[at, shown.layers.index(head.whole_layer)])
+            said.append(f"mean of {head.whole_layer} {brief_number(mean, 4)}")
+        for sign, line in zip(SIGNS, lines, strict=False):
             value = float(line.values[at])
             said.append(f"{sign} {line.name} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
         self.readout.show(escape_text(" · ".join(said)))
@@ -297,8 +299,9 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         shown, head = self.shown, self.head
         if shown is None or head is None:
             return
-        row, at = event.map.cursor
-        if event.map is self.layer_map:
+        map = self.head_map if self.focused is self.head_map else self.layer_map
+        row, at = map.cursor
+        if map is self.layer_map:
             head = head_in_layer(shown.heads, head, row - shown.layers.index(head.whole_layer))
         else:
             head = shown.heads[shown.heads_of(head.whole_layer)[row]]

@@ -65,6 +65,15 @@ def shared_key(
     return Binding(keys or f"{UNBOUND}{name}", action, said, show=False, priority=is_first, id=name, group=group)
 
 
+PROGRAM_KEYS = (
+    shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
+    shared_key("quit", "q", "quit", "Quit", PROGRAM),
+    shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
+    shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+)
+"""The keys of every application."""
+
+
 def command_binding(name: str, action: str, said: str) -> Binding:
     """Make a binding without a key for an action of a view, which is called by the last part of its id."""
     return Binding(f"{UNBOUND}{name}", action, said, show=False, id=name)

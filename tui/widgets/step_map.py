@@ -29,6 +29,9 @@ from tui.widgets.scroll_area import CellGrid
 _WIDEST, _HIGHEST = 6, 3
 """Columns and lines per cell at most."""
 
+_NOTHING = 1e-6
+"""Of the largest value: what is smaller is written as zero in the legend."""
+
 FloatArray = NDArray[np.float64]
 
 
@@ -122,10 +125,6 @@ class StepMap(CellGrid):
     class Moved(Message):
         """The user moved the cursor."""
 
-        def __init__(self, map: StepMap) -> None:
-            self.map = map
-            super().__init__()
-
     class Chosen(Message):
         """The user wants to open the checkpoint under the cursor."""
 
@@ -166,13 +165,6 @@ class StepMap(CellGrid):
             place = self._place(checkpoint) + columns
             checkpoint = self._columns[max(0, min(place, len(self._columns) - 1))]
         self.go(row + rows, checkpoint)
-
-    def go(self, row: int, column: int) -> None:
-        """Put the cursor on the nearest cell and post the move."""
-        before = self.cursor
-        self.put(row, column)
-        if before != self.cursor:
-            self.post_message(self.Moved(self))
 
     def action_page(self, pages: float) -> None:
         """Move by the rows in view, less one."""
@@ -261,7 +253,7 @@ class StepMap(CellGrid):
         return Strip([Segment(before, plain), Segment(step, marked), Segment(after, plain)])
 
     def _cells(self, row: int, scale: MeasureScale) -> list[Segment]:
-        glyphs = glyphs_of(self.ink, self._width, scale.is_signed)
+        glyphs = self._glyphs(scale, self._width)
         levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
         if row == self.cursor[0]:
             levels[self._place(self.cursor[1])] = CURSOR
@@ -279,13 +271,20 @@ class StepMap(CellGrid):
         text = Text()
         if scale is None:
             return text
-        styles, glyphs = self._styles(scale), glyphs_of(self.ink, 1, scale.is_signed)
-        text.append(f"{brief_number(-scale.high if scale.is_signed else scale.low, 3)} ")
-        for level in range(len(styles) if len(styles) > 1 else len(glyphs)):
-            text.append(
-                " " if len(styles) > 1 else glyphs[level], Style(bgcolor=styles[min(level, len(styles) - 1)].bgcolor)
-            )
+        styles, glyphs = self._styles(scale), self._glyphs(scale, 1)
+        low = -scale.high if scale.is_signed else scale.low
+        text.append(f"{brief_number(low if abs(low) > _NOTHING * scale.high else 0.0, 3)} ")
+        if len(styles) > 1:
+            for style in styles:
+                text.append(" ", Style(bgcolor=style.bgcolor))
+        else:
+            text.append("".join(glyphs))
         return text.append(f" {brief_number(scale.high, 3)}")
+
+    def _glyphs(self, scale: MeasureScale, width: int) -> tuple[str, ...]:
+        """Return what is written in a cell of each level; without signs the lowest is blank, as no cell is missing."""
+        lowest, *others = glyphs_of(self.ink, width, scale.is_signed)
+        return (lowest if scale.is_signed else " " * width, *others)
 
     def _styles(self, scale: MeasureScale) -> tuple[Style, ...]:
         """Return the style of each level; without signs the lowest, which is invisible, is left out."""
