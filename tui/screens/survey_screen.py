@@ -300,7 +300,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         if shown is None or head is None:
             return
         map = self.head_map if self.focused is self.head_map else self.layer_map
-        row, at = map.cursor
+        row, at = event.cell
         if map is self.layer_map:
             head = head_in_layer(shown.heads, head, row - shown.layers.index(head.whole_layer))
         else:

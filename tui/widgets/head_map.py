@@ -76,7 +76,7 @@ class HeadMap(CellGrid):
     }
     """
 
-    class Moved(Message):
+    class Moved(CellGrid.Moved):
         """The user moved the cursor to another head."""
 
     class Chosen(Message):

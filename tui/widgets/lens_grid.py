@@ -58,7 +58,7 @@ class LensGrid(CellGrid):
     }
     """
 
-    class Moved(Message):
+    class Moved(CellGrid.Moved):
         """The user moved the cursor."""
 
     class Chosen(Message):

@@ -105,8 +105,12 @@ class CellGrid(ScrollArea, can_focus=True):
     cursor : row and column, from zero.
     """
 
-    Moved: ClassVar[type[Message]]
-    """Posted when the user moves the cursor."""
+    class Moved(Message):
+        """The user moved the cursor to a cell, which may have gone on since."""
+
+        def __init__(self, cell: tuple[int, int]) -> None:
+            super().__init__()
+            self.cell = cell
 
     Chosen: ClassVar[type[Message]]
     """Posted when the user presses Enter, or clicks on the cursor."""
@@ -156,7 +160,7 @@ class CellGrid(ScrollArea, can_focus=True):
         before = self.cursor
         self.put(row, column)
         if before != self.cursor:
-            self.post_message(self.Moved())
+            self.post_message(self.Moved(self.cursor))
 
     def click(self, row: int, column: int) -> None:
         """Move the cursor to the clicked cell; if it is there already, choose the cell."""

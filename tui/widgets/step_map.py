@@ -122,7 +122,7 @@ class StepMap(CellGrid):
     }
     """
 
-    class Moved(Message):
+    class Moved(CellGrid.Moved):
         """The user moved the cursor."""
 
     class Chosen(Message):

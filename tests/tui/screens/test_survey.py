@@ -145,6 +145,13 @@ async def test_a_new_checkpoint_appears(survey_folder: SurveyFolder, monkeypatch
         assert readout(MODELS[0], 100, 0, 0) in text
 
 
+async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey_folder: SurveyFolder) -> None:
+    async with survey_explorer_on(survey_folder) as (app, pilot):
+        app.main.layer_map.action_move(0, -1)
+        app.main.show(app.main.over_steps)
+        await until(pilot, app, lambda text: readout(MODELS[0], 10, 0, 0) in text)
+
+
 async def test_a_survey_that_has_nothing_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
     folder = SurveyFolder(tmp_path / "survey")
