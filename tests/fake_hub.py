@@ -227,12 +227,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, name: str, files: Mapping[str, bytes]) -> None:
         """Send a file, or the rest of it, or only so much of it that the connection breaks in the middle."""
         content = files[name]
-        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")) if not self.hub.ignores_ranges else None
-        start = int(wanted[1]) if wanted else 0
+        wanted = (
+            re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")) if not self.hub.ignores_ranges else None
+        )
+        start, last = (int(wanted[1]), int(wanted[2] or len(content) - 1)) if wanted else (0, len(content) - 1)
         self.send_response(206 if wanted else 200)
         if wanted:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        self.send_header("Content-Length", str(len(content) - start))
+            self.send_header("Content-Range", f"bytes {start}-{last}/{len(content)}")
+        self.send_header("Content-Length", str(last + 1 - start))
         self.send_header("ETag", f'"{digest(content)}"')
         self.send_header("X-Repo-Commit", commit(files))
         self.send_header("Accept-Ranges", "bytes")
@@ -240,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         cut = self.hub.cut_after.pop(name, None)
-        end = len(content) if cut is None else cut
+        end = last + 1 if cut is None else cut
         step = LONG_STEP if self.hub.held_at is None and not self.hub.pause else STEP
         for place in range(start, end, step):
             self.wfile.write(content[place : min(place + step, end)])

@@ -27,7 +27,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from shutil import disk_usage
 from typing import IO, Any
@@ -54,20 +56,30 @@ SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja")
 BRANCHES = "--branches"
 """Stands before a model's name, for which no file is fetched then."""
 
+ATTENTION = "--attention"
+"""Stands before a model's name of whose weights only those of its heads are fetched."""
+
 Message = dict[str, Any]
 
 
 def download_model(
-    name: str, revision: str | None, report: Callable[[Progress], None], cache: Path | None = None
+    name: str,
+    revision: str | None,
+    report: Callable[[Progress], None],
+    cache: Path | None = None,
+    attention_only: bool = False,
 ) -> Path:
     """Download a model's configuration, tokenizer and weights into the local Hub cache, or into another one.
 
-    ``report`` is called with the progress several times a second; an exception from it ends the download. Raises
-    `EngineError` when the Hub cannot be reached, has no such model, or does not give access to it.
+    ``report`` is called with the progress several times a second; an exception from it ends the download. With
+    ``attention_only`` the weights are those of its heads where that can be had, in a folder of the cache that nothing
+    else looks for. Raises `EngineError` when the Hub cannot be reached, has no such model, or does not give access to
+    it.
     """
+    which = [*([ATTENTION] if attention_only else []), name, *([revision] if revision else [])]
     progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Rate(), 0
     end = None
-    with _worker([name, *([revision] if revision else [])], cache) as messages:
+    with _worker(which, cache) as messages:
         while True:
             report(progress)
             try:
@@ -152,6 +164,8 @@ def download_error(name: str, revision: str | None, message: Message) -> EngineE
     cache, elsewhere = hub_cache(), f"give a folder, or try: attn-tui {DEMO}"
     if "NotAModel" in kinds:
         return EngineError(f"{name} {text}")
+    if "EngineError" in kinds:
+        return EngineError(text)
     if "GatedRepoError" in kinds:
         return EngineError(f"{name} is gated: accept its terms on its page, then log in with: hf auth login")
     if "RevisionNotFoundError" in kinds:
@@ -256,6 +270,50 @@ def fetch(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=list(files), tqdm_class=ByteCount))
 
 
+class RangesIgnoredError(Exception):
+    """The Hub, or what stands between, sends whole files to whoever asks for a part."""
+
+
+def fetch_attention(name: str, revision: str | None) -> Path:
+    """Fetch the settings of a model and the weights of its heads; all of it where these cannot be had alone."""
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    from engine.checkpoints.attention_download import download_attention
+
+    info = HfApi().model_info(name, revision=revision, files_metadata=True)
+    sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
+    chosen = files_to_fetch(sizes)
+    weights = {file: sizes[file] for file in chosen if WEIGHTS.fullmatch(file) and file.endswith(".safetensors")}
+    others = [file for file in chosen if file not in weights]
+    if weights:
+        folder = Path(constants.HF_HUB_CACHE, "attention", str(info.sha))
+        snapshot_download(name, revision=info.sha, allow_patterns=others, local_dir=folder)
+        with suppress(RangesIgnoredError):
+            read = partial(_read_range, name, str(info.sha))
+            report = lambda done, total: write_message(files=total, done=done)  # noqa: E731
+            if download_attention(name, folder, weights, read, report):
+                return folder
+    return fetch(name, revision)
+
+
+def _read_range(name: str, commit: str, file: str, begin: int, end: int) -> bytes:
+    """Read the bytes of a file on the Hub from one number to before another."""
+    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, though not declared as exported
+        build_hf_headers,
+        hf_raise_for_status,
+        http_stream_backoff,
+    )
+
+    headers = {**build_hf_headers(), "Range": f"bytes={begin}-{end - 1}"}
+    url, limit = hf_hub_url(name, file, revision=commit), constants.HF_HUB_DOWNLOAD_TIMEOUT
+    with http_stream_backoff("GET", url, headers=headers, timeout=limit, follow_redirects=True) as answer:
+        hf_raise_for_status(answer)
+        if answer.status_code != HTTPStatus.PARTIAL_CONTENT:
+            raise RangesIgnoredError
+        return bytes(answer.read())
+
+
 def _end_with_input() -> None:
     """End the process when its standard input closes, after a moment for the library to remove partial files."""
     sys.stdin.buffer.read()
@@ -267,15 +325,17 @@ def _end_with_input() -> None:
 def main() -> None:
     """Download the model that the arguments name."""
     threading.Thread(target=_end_with_input, daemon=True).start()
-    name, revision = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    arguments = sys.argv[1:]
+    which = arguments.pop(0) if arguments[0] in (BRANCHES, ATTENTION) else ""
+    name, revision = arguments[0], arguments[1] if len(arguments) > 1 else None
     write_message(asking=name)
     try:
-        if name == BRANCHES:
+        if which == BRANCHES:
             from huggingface_hub import HfApi
 
-            write_message(names=[each.name for each in HfApi().list_repo_refs(sys.argv[2]).branches])
+            write_message(names=[each.name for each in HfApi().list_repo_refs(name).branches])
         else:
-            write_message(folder=str(fetch(name, revision)))
+            write_message(folder=str((fetch_attention if which else fetch)(name, revision)))
     except Exception as error:  # the waiting program knows what to say
         write_message(**describe_error(error))
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from urllib.parse import quote
@@ -18,6 +19,9 @@ from engine.values.errors import EngineError, Unreachable
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, finish
 from engine.values.views import Query
+
+OF_HEADS = {"ranks", "spectrum", "composition"}
+"""Tables for which the weights of the heads are enough."""
 
 DOWNLOADS = ".downloads"
 """Where in a survey's folder checkpoints lie until they are measured."""
@@ -142,12 +146,13 @@ def _find(order: Order) -> Path:
     name, revision = order.checkpoint.model, order.checkpoint.revision
     if (here := find_in_cache(name, revision)) is not None:
         return here
+    download = partial(download_model, name, revision, _ignore, order.download, OF_HEADS.issuperset(order.tables))
     for number in range(1, TRIES):
         try:
-            return download_model(name, revision, _ignore, order.download)
+            return download()
         except Unreachable:
             time.sleep(WAIT_SECONDS * number)
-    return download_model(name, revision, _ignore, order.download)
+    return download()
 
 
 def _write_tables(order: Order, path: str) -> dict[str, int]:

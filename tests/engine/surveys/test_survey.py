@@ -137,6 +137,9 @@ def test_branches_of_the_hub_are_downloaded_measured_and_removed(
         ("step0", 0), ("step1", 1), ("step2", 2), ("step3", 3), ("step1000", 1000),
     ]  # fmt: skip
     assert not list((found.path / DOWNLOADS).iterdir())
+    weights = [each for each in hub.requests if each.method == "GET" and each.path.endswith(".safetensors")]
+    assert weights, "nothing was fetched"
+    assert all(each.range for each in weights), "only the bytes of the heads"
     ranks = found.frame("ranks").filter(pl.col("revision") == "step1").drop("model", "revision", "step")
     assert ranks.equals(open_model(folders[1], use_cache=False).ranks())
 

@@ -1,0 +1,83 @@
+"""Downloads of a model's attention alone: of its weight files, only the byte ranges of the heads' tensors.
+
+The headers of safetensors files come first. They say where each tensor lies, and from their names and shapes the heads
+are found as in any other folder. The tensors of the heads go into one new file. The others are not in it, so nobody
+takes a hole in a file for their values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.checkpoints.source import FolderSource, Location
+from engine.checkpoints.tensor_reader import LENGTH_BYTES
+
+PIECE = 2**25
+"""Bytes that are asked for at a time."""
+
+ReadRange = Callable[[str, int, int], bytes]
+"""Returns a named file's bytes from one number to before another."""
+
+
+def download_attention(
+    name: str, folder: Path, sizes: Mapping[str, int], read_range: ReadRange, report: Callable[[int, int], None]
+) -> bool:
+    """Write the tensors of a model's heads into a folder that has its settings.
+
+    Parameters
+    ----------
+    name : the model's, for errors.
+    sizes : of its safetensors files, in bytes.
+    report : told how many bytes are here, and of how many.
+
+    Returns False, with nothing written, where the heads' tensors are stored under other names than they are read by.
+    Raises `EngineError` when the folder holds no model with heads, and whatever ``read_range`` raises.
+    """
+    headers: dict[str, bytes] = {}
+    for file, size in sizes.items():
+        length = LENGTH_BYTES + int.from_bytes(read_range(file, 0, LENGTH_BYTES), "little")
+        headers[file] = read_range(file, 0, min(length, size))
+        with (folder / file).open("wb") as stream:
+            stream.write(headers[file])
+            stream.truncate(size)  # takes no room, and lets the model be opened
+    report(0, 0)
+    modules = FolderSource(Location(name, folder)).anatomy.modules.values()
+    for file in (*sizes, *(each.name for each in folder.glob("*.safetensors.index.json"))):
+        (folder / file).unlink()
+    needed = {tensor for module in modules for tensor in module.tensor_names}
+    beside = {_module(tensor) for tensor in needed}  # with the scales of quantised weights
+    places: list[tuple[str, int, int]] = []
+    described: dict[str, Any] = {}
+    total = 0
+    for file, header in headers.items():
+        for tensor, entry in sorted(json.loads(header[LENGTH_BYTES:]).items(), key=_first_byte):
+            if _module(tensor) in beside and tensor != "__metadata__":
+                begin, end = (len(header) + offset for offset in entry["data_offsets"])
+                described[tensor] = {**entry, "data_offsets": [total, total + end - begin]}
+                total += end - begin
+                if places and places[-1][0] == file and places[-1][2] == begin:
+                    begin = places.pop()[1]
+                places.append((file, begin, end))
+    if {_module(tensor) for tensor in described} != beside:
+        return False
+    text = json.dumps(described).encode()
+    here = 0
+    with (folder / "model.safetensors").open("wb") as stream:
+        stream.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+        for file, begin, end in places:
+            for first in range(begin, end, PIECE):
+                here += stream.write(read_range(file, first, min(first + PIECE, end)))
+                report(here, total)
+    return True
+
+
+def _module(tensor: str) -> str:
+    """Return the name of the module that a tensor belongs to."""
+    return tensor.rpartition(".")[0]
+
+
+def _first_byte(item: tuple[str, Any]) -> int:
+    return int(item[1].get("data_offsets", (0,))[0])

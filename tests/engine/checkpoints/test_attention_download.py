@@ -1,0 +1,102 @@
+"""Downloads of a model's attention alone: the same numbers from a part of the bytes, and errors for the rest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors.torch import load_file, save_file
+
+from engine import open_model
+from engine.checkpoints.attention_download import download_attention
+from engine.checkpoints.download import download_model
+from engine.surveys.tasks import OF_HEADS
+from engine.values.errors import EngineError
+from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_quantised import quantise
+from tests.fake_hub import FakeHub
+
+NAME = "somebody/tiny"
+
+
+def attention_of(folder: Path, into: Path) -> int:
+    """Write the attention of a model's folder into another, and give the number of bytes read of its weights."""
+    into.mkdir()
+    read = 0
+    for each in folder.iterdir():
+        if each.suffix != ".safetensors":
+            shutil.copy(each, into)
+
+    def read_range(file: str, begin: int, end: int) -> bytes:
+        nonlocal read
+        read += end - begin
+        return (folder / file).read_bytes()[begin:end]
+
+    sizes = {each.name: each.stat().st_size for each in folder.glob("*.safetensors")}
+    assert download_attention("tiny", into, sizes, read_range, lambda done, total: None)
+    return read
+
+
+@pytest.mark.parametrize(
+    "model_type", ["gpt2", "llama", "bloom", "t5", "deepseek_v3", "gpt_oss", "falcon", "fp8", "shards"]
+)
+def test_tables_of_heads_are_those_of_the_whole_model(model_type: str, tiny_copy: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_copy({"fp8": "qwen3", "shards": "gpt2"}.get(model_type, model_type))
+    if model_type == "fp8":
+        quantise(folder)
+    if model_type == "shards":
+        split(folder)
+    read = attention_of(folder, tmp_path / "attention")
+    assert read < sum(each.stat().st_size for each in folder.glob("*.safetensors"))
+    whole, part = (open_model(each, use_cache=False) for each in (folder, tmp_path / "attention"))
+    for table in sorted(OF_HEADS):
+        assert part.table(table).equals(whole.table(table))
+
+
+def split(folder: Path) -> None:
+    """Spread a model over several weight files, with an index."""
+    tensors = load_file(folder / "model.safetensors")
+    shards = split_torch_state_dict_into_shards(tensors, max_shard_size=20_000)
+    (folder / "model.safetensors").unlink()
+    for file, names in shards.filename_to_tensors.items():
+        save_file({name: tensors[name] for name in names}, folder / file)
+    index = {"metadata": shards.metadata, "weight_map": shards.tensor_to_filename}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def test_the_rest_of_the_model_is_missing_and_not_zeros(tiny_model: TinyModel, tmp_path: Path) -> None:
+    attention_of(tiny_model("gpt2"), tmp_path / "attention")
+    model = open_model(tmp_path / "attention", use_cache=False)
+    with pytest.raises(EngineError, match="lacks"):
+        model.attention("The cat sat", "L0")
+
+
+def test_only_the_ranges_of_the_heads_are_asked_of_the_hub(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model("gpt2")
+    hub.add(NAME, folder)
+    found = download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
+    ranges = [each.range for each in hub.requests if each.path.endswith("model.safetensors") and each.method == "GET"]
+    assert len(ranges) == 2 + 2, "the header's length, the header, and the attention of two layers"
+    assert all(ranges)
+    assert open_model(found, use_cache=False).ranks().equals(open_model(folder, use_cache=False).ranks())
+
+
+def test_a_hub_that_sends_whole_files_gives_the_whole_model(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = tiny_model("gpt2")
+    hub.add(NAME, folder)
+    hub.ignores_ranges = True
+    found = download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
+    assert (found / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_a_model_without_heads_is_named_before_its_weights_are_fetched(
+    hub: FakeHub, tiny_copy: TinyModel, tmp_path: Path
+) -> None:
+    hub.add(NAME, tiny_copy("mamba"))
+    with pytest.raises(EngineError, match="attention"):
+        download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
