@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine import analysis
 from engine.service.queue import Queue, Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Origin, Place
@@ -18,7 +19,6 @@ from engine.values.views import VIEWS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.analysis.attention import Arrays
     from engine.analysis.open_model import OpenModel
     from engine.checkpoints.source import Source
     from engine.values.attention import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engine.values.outline import Comparison, LayerProof, ModelOutline
     from engine.values.progress import Progress
     from engine.values.spectra import SpectraGroup, Spectrum
-    from engine.values.table import Groups, RowGroup, Table
+    from engine.values.table import RowGroup, Table
     from engine.values.views import Query
 
 Answer = TypeVar("Answer")
@@ -128,14 +128,13 @@ class Engine:
         """Find a model, download it if necessary, and read its headers."""
 
         def work() -> Work[ModelOutline]:
-            from engine.analysis.open_model import OpenModel
             from engine.checkpoints.library_imports import IMPORT_LOCK
 
             IMPORT_LOCK.tell = self._advance
             if self._source is not None:
-                model = OpenModel(self._source(), self.options)
+                model = analysis.open_model.OpenModel(self._source(), self.options)
             else:
-                model = OpenModel.open(name, self.options, self._while_wanted(report))
+                model = analysis.open_model.OpenModel.open(name, self.options, self._while_wanted(report))
             yield None  # ends here if another model has been opened meanwhile
             model.notify, model.tell, model.check = self._tell, self._advance, self._queue.check
             self._model = model
@@ -223,11 +222,9 @@ class Engine:
         """Request the spectra of all heads of a layer, or of the whole layer; of QK, perhaps at a distance."""
 
         def work(model: OpenModel) -> Work[SpectraGroup]:
-            if not of_other:
-                return model.spectra.layer(layer, whole_layer, matrices, distance)
-            from engine.analysis.open_model import other_spectra
-
-            return other_spectra(model, layer, whole_layer, matrices, distance)
+            if of_other:
+                return analysis.open_model.other_spectra(model, layer, whole_layer, matrices, distance)
+            return model.spectra.layer(layer, whole_layer, matrices, distance)
 
         return self._ask(work, Urgency.SELECTED, Lane.LAYERS if whole_layer else Lane.WEIGHTS, view)
 
@@ -254,16 +251,10 @@ class Engine:
 
     def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
         """Request a table of `engine.values.views.VIEWS`, or the part of it that a query names."""
-
-        def work(model: OpenModel) -> Work[Table]:
-            from engine.analysis import tables
-
-            return tables.table(model, name, query)
-
         urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
         if "text" in VIEWS[name].options:
             urgency = Urgency.SENTENCE
-        return self._ask(work, urgency, Lane.WEIGHTS, view)
+        return self._ask(lambda model: analysis.tables.table(model, name, query), urgency, Lane.WEIGHTS, view)
 
     def growing_table(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
@@ -274,9 +265,7 @@ class Engine:
         """
 
         def work(model: OpenModel) -> Work[Table]:
-            from engine.analysis import tables
-
-            for state in tables.table_states(model, name, query):
+            for state in analysis.tables.table_states(model, name, query):
                 if isinstance(state, tuple):
                     deliver(*state)
                     table = state[0]
@@ -284,30 +273,21 @@ class Engine:
             return table
 
         def begin(model: OpenModel) -> None:
-            from engine.analysis import tables
-
-            deliver(*next(each for each in tables.table_states(model, name, query) if isinstance(each, tuple)))
+            states = analysis.tables.table_states(model, name, query)
+            deliver(*next(each for each in states if isinstance(each, tuple)))
 
         self._ask_at_once(begin, Urgency.SELECTED, Lane.WEIGHTS)
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
     def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, Label]]:
         """Label heads with a clear pattern, in the background; this loads the model."""
-
-        def work(model: OpenModel) -> Work[dict[Head, Label]]:
-            from engine.analysis.patterns import labels
-
-            return labels(model, report)
-
-        return self._ask(work, Urgency.SWEEP, Lane.MODEL, "labels")
+        return self._ask(lambda model: analysis.patterns.labels(model, report), Urgency.SWEEP, Lane.MODEL, "labels")
 
     def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
         """Check every layer's heads against the model's own numbers, and deliver each layer's proof."""
 
         def work(model: OpenModel) -> Work[None]:
-            from engine.analysis.weights import proofs
-
-            for step in proofs(model):
+            for step in analysis.weights.proofs(model):
                 deliver(*step)
                 yield None
 
@@ -343,9 +323,7 @@ class Engine:
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
             if not off.heads:
-                from engine.analysis.open_model import attention_of_both
-
-                return (yield from attention_of_both(model, text, stack, layer))
+                return (yield from analysis.open_model.attention_of_both(model, text, stack, layer))
             whole = yield from model.attention(text, stack, layer)
             return replace(whole, other=(yield from model.attention(text, stack, layer, off)).weights)
 
@@ -353,43 +331,19 @@ class Engine:
 
     def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
         """Request a sentence's attention followed through all layers of a stack."""
-
-        def work(model: OpenModel) -> Work[AttentionMaps]:
-            from engine.analysis.attention import rollout_of
-
-            return rollout_of(model, text, stack)
-
-        return self._ask_model(work, view)
+        return self._ask_model(lambda model: analysis.attention.rollout_of(model, text, stack), view)
 
     def pooled(self, query: MapQuery, window: MapWindow, view: str = "") -> Future[PooledMap]:
         """Request a rectangle of a map of a long sentence, pooled to blocks."""
-
-        def work(model: OpenModel) -> Work[PooledMap]:
-            from engine.analysis.large_maps import pooled_map
-
-            return pooled_map(model, query, window)
-
-        return self._ask_model(work, view)
+        return self._ask_model(lambda model: analysis.large_maps.pooled_map(model, query, window), view)
 
     def whole_map(self, query: MapQuery, view: str = "") -> Future[AttentionMap]:
         """Request a whole map of a long sentence, or two for their difference, for a file."""
-
-        def work(model: OpenModel) -> Work[AttentionMap]:
-            from engine.analysis.large_maps import whole_map
-
-            return whole_map(model, query)
-
-        return self._ask_model(work, view)
+        return self._ask_model(lambda model: analysis.large_maps.whole_map(model, query), view)
 
     def map_lines(self, query: MapQuery, place: tuple[int, int], view: str = "") -> Future[MapLines]:
         """Request the row of a query and the column of a key, ``place``, of a map of a long sentence."""
-
-        def work(model: OpenModel) -> Work[MapLines]:
-            from engine.analysis.large_maps import map_lines
-
-            return map_lines(model, query, place)
-
-        return self._ask_model(work, view)
+        return self._ask_model(lambda model: analysis.large_maps.map_lines(model, query, place), view)
 
     # --- files
 
@@ -402,23 +356,11 @@ class Engine:
 
     def rows(self, name: str, query: Query) -> Iterator[RowGroup]:
         """Yield the groups of a table, each computed when it is asked for, so that a file needs little memory."""
-
-        def begin(model: OpenModel) -> Groups:
-            from engine.analysis import tables
-
-            return tables.row_groups(model, name, query)
-
-        return self._each(begin)
+        return self._each(lambda model: analysis.tables.row_groups(model, name, query))
 
     def named_arrays(self, name: str, query: Query) -> Iterator[tuple[str, NDArray[Any]] | RowGroup]:
         """Yield the arrays of ``attention`` or ``matrices`` likewise, and groups that say what is left out."""
-
-        def begin(model: OpenModel) -> Arrays:
-            from engine.analysis import tables
-
-            return tables.arrays(model, name, query)
-
-        return self._each(begin)
+        return self._each(lambda model: analysis.tables.arrays(model, name, query))
 
     def _each(self, begin: Callable[[OpenModel], Iterator[Part | Lane | None]]) -> Iterator[Part]:
         """Yield the parts of a generator on the open model, doing its units as each part needs them."""
