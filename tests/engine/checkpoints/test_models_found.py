@@ -58,6 +58,11 @@ def test_a_path_or_an_impossible_name_is_not_looked_for_on_the_hub(name: str, hu
     assert hub.requests == []
 
 
+def test_a_training_run_says_how_to_see_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-500").mkdir()
+    assert f"attn-tui survey {tmp_path} -o FOLDER" in not_found(str(tmp_path))
+
+
 def test_a_weight_file_without_a_configuration_is_no_model(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
     (folder / "config.json").unlink()
