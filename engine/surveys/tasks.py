@@ -146,7 +146,8 @@ def _find(order: Order) -> Path:
     name, revision = order.checkpoint.model, order.checkpoint.revision
     if (here := find_in_cache(name, revision)) is not None:
         return here
-    download = partial(download_model, name, revision, _ignore, order.download, OF_HEADS.issuperset(order.tables))
+    attention_only = OF_HEADS.issuperset(order.tables) and order.options.layout is None
+    download = partial(download_model, name, revision, _ignore, order.download, attention_only)
     for number in range(1, TRIES):
         try:
             return download()
