@@ -17,6 +17,7 @@ from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
+from engine.values.attention import PooledMap
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.opening import hold_up
@@ -131,6 +132,12 @@ async def press_slowly(pilot: Pilot[None], *keys: str) -> None:
         await press(pilot, key)
 
 
+async def resize(pilot: Pilot[None], width: int, height: int) -> None:
+    """Change the terminal's size, and wait until everything is drawn."""
+    await pilot.resize_terminal(width, height)
+    await settle(pilot)
+
+
 async def command(pilot: Pilot[None], text: str) -> None:
     """Enter a text after the colon."""
     assert isinstance(pilot.app, Explorer)
@@ -223,3 +230,15 @@ def words(app: Explorer) -> str:
 def foot(app: Explorer) -> str:
     """Give the last line of the screen."""
     return screen_text(app).splitlines()[-1].strip()
+
+
+def shown_map(app: Explorer) -> PooledMap:
+    """Give what is drawn of the map of attention."""
+    pooled = app.views.attention.heatmap.pooled
+    assert pooled is not None
+    return pooled
+
+
+def notices(app: Explorer) -> list[str]:
+    """Give the messages that are shown, the oldest first."""
+    return [str(each.message) for each in app._notifications]

@@ -100,12 +100,6 @@ class Beginning:
             is_restoring=chance.random() < 0.5,
         )
 
-    def __str__(self) -> str:
-        """Write the command line."""
-        said = [self.model if self.is_named else "", self.other and f"--vs {self.other}", self.theme]
-        kinds = ("--ascii", self.ascii_only), ("--no-cache", not self.uses_cache), ("--fresh", not self.is_restoring)
-        return " ".join(filter(None, ("attn-tui", *said, *(kind for kind, holds in kinds if holds))))
-
     def explorer(self) -> PaintedExplorer:
         """Make the explorer."""
         engine = Engine(EngineOptions(use_cache=self.uses_cache, other=self.other))
@@ -179,7 +173,7 @@ class Monkey:
             lambda _, said: unheard.append(repr(said.get("exception", said)))
         )
         begun = Beginning.by_chance(self._random, self._model, self._models)
-        self._done.append(f"<{begun}>")
+        self._done.append(str(begun))
         app = begun.explorer()
         wrong: MonkeyError | None = None
         self._frame = self._random.choice(FRAMES)

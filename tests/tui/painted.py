@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.style import Style as RichStyle
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -220,3 +221,15 @@ class PaintedApp(App[None]):
         whole.write(self.screen._compositor.render_full_update().render_segments(self.console))
         different = [cell for cell in whole.cells if whole.cells[cell] != self.picture.cells.get(cell)]
         assert {cell: (whole.cells[cell], self.picture.cells.get(cell)) for cell in different} == {}
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait until what they do is painted."""
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def resize(pilot: Pilot[None], width: int, height: int) -> None:
+    """Change the terminal's size, and wait until all is painted in it."""
+    await pilot.resize_terminal(width, height)
+    await pilot.pause()

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
 
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
+from tests.tui.explorer import settle
 from tests.tui.painted import TerminalPicture
 from tui.app.explorer import Explorer
+from tui.app.start import Start
 from tui.toolkit.output import Difference
 
 
 class PaintedExplorer(Explorer):
-    """Keeps a picture of its output, and counts its messages."""
+    """Keeps a picture of its output, and counts its messages and the bytes written."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.picture = TerminalPicture()
         self.told = 0
+        self.written = 0
 
     def notify(self, message: str, **named: Any) -> None:
         """Count the message, and show it."""
@@ -30,7 +38,20 @@ class PaintedExplorer(Explorer):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:
-            self.picture.write(Difference(self._last_frame, renderable).render_segments(self.console))
+            data = Difference(self._last_frame, renderable).render_segments(self.console)
+            self.written += len(data.encode())
+            self.picture.write(data)
+
+
+@asynccontextmanager
+async def painted_explorer(
+    model: Path | str = "demo", *, size: tuple[int, int] = (80, 24), ascii_only: bool = False, **named: Any
+) -> AsyncIterator[tuple[PaintedExplorer, Pilot[None]]]:
+    """Open an explorer on a model and wait until it is idle; what else is named is of the start."""
+    app = PaintedExplorer(Engine(EngineOptions()), Start(str(model), **named), ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        yield app, pilot
 
 
 def stale(app: PaintedExplorer) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""Every binding is pressed by a test, and the random play finds what it looks for."""
+"""Every binding is pressed by a test, and after hundreds of random keys the explorer still answers.
+
+For long plays with other seeds: ``python -m tests.tui.monkey --seed 7 --keys 20000 demo FOLDER …``; with
+``--try-keys`` it names every key that the line at the foot shows and that does nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,14 @@ import pytest
 from textual.keys import _character_to_key
 from textual.notifications import Notification
 
-from engine.service.engine import Engine
-from engine.values.options import EngineOptions
+from tests.conftest import TinyModel
 from tests.documentation import bindings
 from tests.tui.explorer import settle, type_keys
+from tests.tui.monkey import Monkey
 from tests.tui.monkey_checks import drawn_otherwise, offered, said_twice, silent
 from tests.tui.painted import good_terminal
-from tests.tui.painted_explorer import PaintedExplorer
+from tests.tui.painted_explorer import painted_explorer
 from tui.app.main_screen import MainScreen
-from tui.app.start import Start
 
 WHERE = Path(__file__).parents[2]
 
@@ -53,17 +56,14 @@ def test_every_binding_is_pressed_by_a_test() -> None:
     assert not missing, f"press these in a Pilot test, with pilot.press: {', '.join(missing)}"
 
 
-async def test_the_random_play_finds_idle_keys_stale_cells_and_double_messages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_random_play_finds_idle_keys_stale_cells_and_double_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     monkeypatch.setattr(MainScreen, "action_sentence", lambda main: None)
     monkeypatch.setattr(
         "tests.tui.monkey_checks.offered",
         lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)},
     )
-    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with painted_explorer() as (app, pilot):
 
         async def rest() -> None:
             await settle(pilot)
@@ -83,4 +83,21 @@ async def test_the_random_play_finds_idle_keys_stale_cells_and_double_messages(
         assert not list(said_twice(app))
         app._notifications.add(Notification("said"))
         assert list(said_twice(app)) == ["('', 'said') is said 2 times at the same time"]
-    app.engine.stop()
+
+
+KEYS = 510
+"""Keys in each play; the four take about a minute of one processor."""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+async def test_keys_at_random_do_no_harm(
+    seed: int, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.chdir(tmp_path)  # where exports go
+    models = ["demo", *(str(tiny_model(kind, with_head=True)) for kind in ("llama", "gpt2", "t5", "bert"))]
+    monkey = Monkey(seed=seed, models=models)
+    await monkey.play(KEYS, stay=2 * KEYS)
+    assert monkey.pressed >= KEYS
+    assert monkey.opened + monkey.switched > 2, "a model is opened anew after the key that quits, too"
+    assert monkey.resized > 2

@@ -12,13 +12,22 @@ from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    foot,
+    notices,
+    press,
+    screen_text,
+    shown,
+    type_keys,
+    until,
+)
 from tui.app.explorer import Explorer
 from tui.drawing.readout import difference_readout
 from tui.screens.export_screen import ExportScreen
 from tui.screens.sentences_screen import SentencesScreen
 from tui.views.compare_view import ComparePane
-from tui.views.table_view import TablePane
 from tui.widgets.heatmap import Heatmap
 
 TEXT = "the cat sat on the mat"
@@ -98,8 +107,7 @@ async def test_the_key_of_several_views_focuses_the_shown_one_and_then_shows_the
 async def test_the_key_of_several_views_returns_to_the_last_one() -> None:
     async with explorer("demo", text=TEXT) as (app, pilot):
         await press(pilot, "w", "w", "/", *"head = 3", "enter")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        pane = active_table(app)
         await until(pilot, lambda: pane.counts == (4, 32))
         await press(pilot, "j", "enter", "3", "1", "w")
         assert app.views.active is pane
@@ -177,12 +185,17 @@ async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: Tin
             await press(pilot, "i", "ctrl+u", *text, "enter")
         sentences = app.sentences
         before = sentences.listed
-        await press(pilot, "S", "j", "d")
+        await press(pilot, "S", "u")
+        assert foot(app) == "there is no forgotten sentence to bring back"
+        await press(pilot, "j")
         assert isinstance(app.screen, SentencesScreen)
-        await press(pilot, "d")
+        assert "u Bring back" not in foot(app)
+        await press(pilot, "d", "d")
         assert len(sentences.listed) == len(before) - 2
         assert "u Bring back" in foot(app)
-        await press(pilot, "u", "u")
+        await press(pilot, "question_mark")
+        assert "Bring back the last" in screen_text(app)
+        await press(pilot, "escape", "u", "u")
         assert sentences.listed == before
         assert "u Bring back" not in foot(app)
 
@@ -194,7 +207,6 @@ async def test_the_prompt_opens_a_model_and_runs_commands_of_the_view(tiny_model
         await press(pilot, "escape", "unbound:app.tree", "colon", *"sort", "enter")
         assert app.views.active.has_focus_within
         await press(pilot, "escape", "colon", *f"open {tiny_model('gpt2')}", "enter")
-        await settle(pilot)
         assert "gpt2" in screen_text(app).splitlines()[0]
         await press(pilot, "colon", *f"open {tmp_path}", "enter")
         assert len(app.screen_stack) == 2
@@ -209,17 +221,6 @@ def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: 
     assert cell_len(line) <= width
     assert re.search(r"\bq(?:uery)? ?3\b", line)
     assert re.search(r"\bk(?:ey)? ?12\b", line)
-
-
-async def test_a_command_that_takes_no_word_says_so() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        for typed, said in (
-            ("zoom in", "zoom stands alone; leave out what follows it"),
-            ("theme", "theme needs a name; tab completes it"),
-        ):
-            await press(pilot, "colon", *typed, "enter")
-            assert said in screen_text(app), typed
-            await type_keys(pilot, "escape")
 
 
 async def test_the_prompt_takes_a_view_with_a_place_an_epsilon_and_a_filter(tiny_model: TinyModel) -> None:
@@ -240,8 +241,7 @@ async def test_the_prompt_takes_a_view_with_a_place_an_epsilon_and_a_filter(tiny
         await press(pilot, "colon", *"spectra L9H1", "enter")
         assert "no attention in layer 9" in screen_text(app)
         await press(pilot, "escape", "colon", *"ov_energy_rank < 25", "enter")
-        table = app.views.active
-        assert isinstance(table, TablePane)
+        table = active_table(app)
         assert table.view == "heads"
         assert 0 < table.counts[0] < table.counts[1]
         await press(pilot, "colon", *"export", "enter")
@@ -265,9 +265,17 @@ async def test_the_prompt_completes_measures_heads_and_commands_without_a_key() 
         assert (app.session.shown.overview, app.session.shown.view) == ("induction", "overview")
         await type_keys(pilot, "colon", *"measure rank", "enter")
         assert "measure takes one name: " in foot(app)
-        await press(pilot, "escape", "colon", *"weights", "enter")
+        await type_keys(pilot, "escape")
+        for typed, said in (
+            ("zoom in", "zoom stands alone; leave out what follows it"),
+            ("theme", "theme needs a name; tab completes it"),
+        ):
+            await press(pilot, "colon", *typed, "enter")
+            assert said in screen_text(app), typed
+            await type_keys(pilot, "escape")
+        await press(pilot, "colon", *"weights", "enter")
         assert app.session.shown.view == "weights"
         await press(pilot, "colon", *"changes", "enter")
-        assert [each.message for each in app._notifications] == [HOW_TO_COMPARE]
+        assert notices(app) == [HOW_TO_COMPARE]
         await type_keys(pilot, "colon", *"check", "enter")
         await until(pilot, lambda: len(app.screen_stack) > 1)

@@ -10,14 +10,11 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets._toast import Toast
 
-from engine.service.engine import Engine
-from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, press, screen_text, type_keys, until
 from tests.tui.painted import good_terminal
-from tests.tui.painted_explorer import PaintedExplorer, stale
+from tests.tui.painted_explorer import painted_explorer, stale
 from tui.app.explorer import Explorer
-from tui.app.start import Start
 from tui.screens.help_screen import HelpScreen
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
@@ -46,12 +43,10 @@ def place_of(app: Explorer) -> object:
 
 
 def is_at(app: Explorer, place: object) -> bool:
-    """Say whether the cursor is there."""
     return place_of(app) == place
 
 
 def has_left(app: Explorer, place: object) -> bool:
-    """Say whether the cursor is elsewhere."""
     return place_of(app) != place
 
 
@@ -92,19 +87,16 @@ async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model:
             await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_ctrl_l_draws_boxes_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ctrl_l_draws_the_screen_and_boxes_over_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        for key in ("question_mark", "e", "B"):
+    async with painted_explorer() as (app, pilot):
+        for key in ("1", "question_mark", "e", "B"):
             await press(pilot, key)
             app.picture.cells.update(dict.fromkeys([(0, 0), (12, 40)], ("#", "")))  # as another program writes there
             await type_keys(pilot, "ctrl+l")
             await pilot.pause(0.1)
             assert list(stale(app)) == []
             await type_keys(pilot, "escape")
-    app.engine.stop()
 
 
 async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window() -> None:
@@ -124,9 +116,7 @@ async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window()
 
 
 @pytest.mark.parametrize("size", [(40, 12), (160, 50)])
-async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(
-    size: tuple[int, int],
-) -> None:
+async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(size: tuple[int, int]) -> None:
     async with explorer("demo", size=size) as (app, pilot):
         await press(pilot, "4")
         for view in ("overview", "spectra", "directions", "attention"):

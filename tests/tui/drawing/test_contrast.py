@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.color import Color as Ground
 from textual.theme import BUILTIN_THEMES
 
-from tests.tui.explorer import HOPS, explorer, settle, type_keys
+from tests.tui.explorer import HOPS, explorer, press
 from tests.tui.painted import contrast_ratio, good_terminal
 from tui.app.explorer import Explorer
 from tui.toolkit.line_filters import nearest
@@ -118,8 +118,7 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
     found: set[str] = set()
     async with explorer("demo", text=TEXT, head="L0H3", size=size) as (app, pilot):
         for key in keys:
-            await type_keys(pilot, key)
-            await settle(pilot)
+            await press(pilot, key)
             for app.theme in () if key == "escape" else sorted(OURS):
                 for _ in range(HOPS):
                     await pilot.pause(0)
@@ -130,17 +129,14 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
     assert not found, "\n".join(sorted(found))
 
 
-async def test_letters_have_the_terminals_own_colour_under_the_ansi_theme(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_letters_have_the_terminals_own_colour_under_the_ansi_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     for name, value in {"COLORTERM": "", "TERM": "screen"}.items():
         monkeypatch.setenv(name, value)
     async with explorer("demo", text=TEXT, head="L0H3") as (app, pilot):
         assert app.theme == ANSI
         for key in ("w", "e", "escape", "question_mark"):
-            await type_keys(pilot, key)
-            await settle(pilot)
+            await press(pilot, key)
             letters = [(text, style) for text, style in written(app) if not DRAWN.fullmatch(text)]
             assert len(letters) > 20
             assert not [each for each in letters if each[1].color is not None and not each[1].color.is_default], key

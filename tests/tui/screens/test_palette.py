@@ -11,12 +11,11 @@ from textual.widgets import Input, OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
+from tests.tui.explorer import active_table, explorer, press, screen_text, settle, type_keys, until
 from tests.tui.monkey_actions import leave
 from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 from tui.screens.palette import Palette
-from tui.views.table_view import TablePane
 
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
@@ -79,7 +78,7 @@ async def test_the_palette_puts_exact_names_first(tiny_model: TinyModel, kind: s
             await press(pilot, "escape")
 
 
-async def test_the_palette_finds_export_by_formats() -> None:
+async def test_the_palette_finds_export_by_formats_and_says_at_once_that_nothing_matches() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         for typed in ("csv", "NPZ", "parquet", "save"):
             found = await search(app, pilot, typed)
@@ -87,10 +86,6 @@ async def test_the_palette_finds_export_by_formats() -> None:
             await press(pilot, "enter")
             assert isinstance(app.screen, ExportScreen)
             await press(pilot, "escape")
-
-
-async def test_the_palette_says_at_once_that_nothing_matches() -> None:
-    async with explorer("demo") as (app, pilot):
         for text in ("zzz", "undo", "png"):  # of the last two the letters are scattered over many descriptions
             assert len(await search(app, pilot, text)) == 1
             assert screen_text(app).count("No matches found") == 1
@@ -106,16 +101,7 @@ async def test_text_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel)
         assert app.sentences.read == ["the cat"]
 
 
-async def test_the_palette_knows_the_commands_of_the_active_view_from_the_tree(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
-        await press(pilot, "4", "unbound:app.tree")
-        assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
-        await press(pilot, "enter")
-        assert isinstance(app.views.active, TablePane)
-        assert app.views.active.grid._shown.wanted.sort is not None
-
-
-async def test_the_palette_knows_a_layers_heads_and_the_prompt(tiny_model: TinyModel) -> None:
+async def test_the_palette_knows_a_layers_heads_the_prompt_and_the_commands_of_the_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
         await press(pilot, "ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
@@ -125,6 +111,10 @@ async def test_the_palette_knows_a_layers_heads_and_the_prompt(tiny_model: TinyM
         assert app.focused is app.main.prompt.input
         await press(pilot, *"0.3", "enter")
         assert app.session.shown.selected == Head("decoder", 0, 3)
+        await press(pilot, "4", "unbound:app.tree")
+        assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
+        await press(pilot, "enter")
+        assert active_table(app).grid._shown.wanted.sort is not None
 
 
 async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:

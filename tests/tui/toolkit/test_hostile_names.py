@@ -49,7 +49,6 @@ IN_LINES = re.compile(r"[\t\n\r]")
 
 
 def edit(file: Path, **settings: object) -> None:
-    """Change some fields of a JSON file."""
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
 
 
@@ -72,19 +71,16 @@ def hostile(tiny_model: TinyModel, tmp_path: Path) -> Path:
 
 
 def of_unknown_type(hostile: Path) -> Path:
-    """Give a model a type that nobody knows."""
     edit(hostile / "config.json", model_type=f"type{HOSTILE}", architectures=[f"Class{HOSTILE}"])
     return hostile
 
 
 def without_weights(hostile: Path) -> Path:
-    """Take away a model's weights, which its index names."""
     (hostile / f"model{HOSTILE}.safetensors").unlink()
     return hostile
 
 
 def damaged(hostile: Path) -> Path:
-    """Cut a model's weights short."""
     file = hostile / f"model{HOSTILE}.safetensors"
     file.write_bytes(file.read_bytes()[:-8])
     return hostile

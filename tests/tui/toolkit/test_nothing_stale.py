@@ -1,48 +1,14 @@
-"""Whatever is pressed, every cell of the screen is as it would be if all were painted at once."""
+"""Whatever is pressed, every cell and every scrollbar is as it would be if all were painted at once."""
 
 from __future__ import annotations
 
 import pytest
-from rich.console import RenderableType
-from textual.app import App
-from textual.pilot import Pilot
-from textual.screen import Screen
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, settle, until
-from tests.tui.painted import TerminalPicture, good_terminal
-
-
-class Shown(TerminalPicture):
-    """What the explorer's output makes of a terminal."""
-
-    async def until_painted(self, app: App[None], pilot: Pilot[None]) -> None:
-        """Wait for what comes in from the engine meanwhile; a cell that is stale stays so until its own next update."""
-        await settle(pilot)
-        await until(pilot, lambda: not self.differs_from(app))
-
-    def differs_from(self, app: App[None]) -> dict[tuple[int, int], object]:
-        """Compare it, cell by cell, with the whole painted at once."""
-        whole = TerminalPicture()
-        whole.write(app.screen._compositor.render_full_update().render_segments(app.console))
-        pairs = {cell: (whole.cells[cell], self.cells.get(cell)) for cell in whole.cells}
-        return {cell: pair for cell, pair in pairs.items() if pair[0] != pair[1]}
-
-
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """Give the picture that the explorer's output makes."""
-    good_terminal(monkeypatch)
-    made = Shown()
-
-    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
-        render_segments = getattr(renderable, "render_segments", None)
-        if render_segments is not None:
-            made.write(render_segments(app.console))
-
-    monkeypatch.setattr(App, "_display", display)
-    return made
-
+from tests.tui.explorer import explorer, press, resize, type_keys
+from tests.tui.painted import good_terminal
+from tests.tui.painted_explorer import painted_explorer, stale
+from tui.app.start import Start
 
 WALK = (
     *"wljms", "full_stop", *"1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
@@ -54,23 +20,43 @@ WALK = (
 
 
 @pytest.mark.parametrize("size", [(80, 24), (154, 50)])
-async def test_nothing_stale_is_left_on_the_screen(size: tuple[int, int], tiny_model: TinyModel, shown: Shown) -> None:
-    async with explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
+async def test_nothing_stale_is_left_on_the_screen(
+    size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    async with painted_explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
         app.main.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
         for key in WALK:
-            await pilot.press(key)
-            await shown.until_painted(app, pilot)
-            assert shown.differs_from(app) == {}, key
-        shown.cells.clear()  # a terminal may lose what it showed when it is resized
-        await pilot.resize_terminal(size[0] - 9, size[1] - 4)
-        await shown.until_painted(app, pilot)
-        assert shown.differs_from(app) == {}
+            await press(pilot, key)
+            assert list(stale(app)) == [], key
+        app.picture.cells.clear()  # a terminal may lose what it showed when it is resized
+        await resize(pilot, size[0] - 9, size[1] - 4)
+        assert list(stale(app)) == []
 
 
-async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown: Shown) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        assert shown.differs_from(app) == {}
-        shown.cells.clear()  # as if another program had written over it
-        await pilot.press("ctrl+l")
-        await shown.until_painted(app, pilot)
-        assert shown.differs_from(app) == {}
+TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
+
+
+async def test_the_bar_of_a_restored_tree_is_in_place(tiny_model: TinyModel) -> None:
+    start = Start(str(tiny_model("llama", num_attention_heads=32, num_hidden_layers=3)), is_restoring=True)
+    for keys in (("}", "}", "G"), ()):
+        async with explorer("", start=start) as (app, pilot):
+            await press(pilot, *keys)
+            tree = app.main.tree_widget
+            assert tree.show_vertical_scrollbar
+            assert tree.vertical_scrollbar.position == tree.scroll_y > 0
+            await app.action_quit()
+
+
+@pytest.mark.parametrize("sizes", [((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))])
+async def test_the_bars_of_a_map_are_in_place_after_resizing(
+    sizes: tuple[tuple[int, int], ...], tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, "3", "z", "j", "j", "j")
+        for size in sizes:
+            await resize(pilot, *size)
+        canvas = app.views.attention.heatmap
+        assert canvas.show_vertical_scrollbar
+        assert canvas.vertical_scrollbar.position == canvas.scroll_y
+        assert canvas.horizontal_scrollbar.position == canvas.scroll_x

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
-from textual.app import App
-from textual.screen import UPDATE_PERIOD, Screen
+from textual.screen import UPDATE_PERIOD
 from textual.strip import Strip
 
-from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.explorer import press
 from tests.tui.painted import NASTY, TerminalPicture, good_terminal
+from tests.tui.painted_explorer import painted_explorer
 from tui.drawing.text import escape_text
 from tui.toolkit.output import RESET, Difference, LastFrame
 
@@ -112,25 +112,16 @@ async def test_keys_send_few_bytes_and_an_idle_screen_none(
     size: tuple[int, int], of_a_head: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    written: list[str] = []
-
-    def display(app: App[None], screen: Screen[object], renderable: object) -> None:
-        if isinstance(renderable, Difference):
-            written.append(renderable.render_segments(app.console))
-
-    monkeypatch.setattr(App, "_display", display)
-    async with explorer("demo", size=size, text=TWICE, head="L0H0") as (app, pilot):
+    async with painted_explorer(size=size, text=TWICE, head="L0H0") as (app, pilot):
         for lead, keys, most in (("1", "lll", 2000), ("3", "khk", 2000), ("T", "hk", 2000), ("w", "ljl][", of_a_head)):
-            await type_keys(pilot, lead)
-            await settle(pilot)
+            await press(pilot, lead)
             await asyncio.sleep(2 * UPDATE_PERIOD)  # until it has been sent, too
             for key in keys:
-                written.clear()
-                await type_keys(pilot, key)
-                await settle(pilot)
+                app.written = 0
+                await press(pilot, key)
                 await asyncio.sleep(2 * UPDATE_PERIOD)
-                assert 0 < len("".join(written).encode()) < most, (lead, key)
-        written.clear()
+                assert 0 < app.written < most, (lead, key)
+        app.written = 0
         app.refresh()
         await asyncio.sleep(0.2)
-        assert "".join(written) == ""
+        assert app.written == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from engine.values.attention import MapName, MapQuery
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, written
-from tests.tui.explorer import explorer, screen_text, settle, shown
+from tests.tui.explorer import explorer, notices, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.plots import SIGNS
 from tui.export.view_table import table_of_heads
@@ -51,10 +50,6 @@ def heads_of(app: Explorer) -> HeadsPane:
     pane = next((each for each in app.views.panes if isinstance(each, HeadsPane)), None)
     assert pane is not None
     return pane
-
-
-def notices(app: Explorer) -> Sequence[str]:
-    return [str(each.message) for each in app._notifications]
 
 
 async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_model: TinyModel) -> None:
@@ -179,6 +174,8 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
         np.testing.assert_allclose(differences, weights[1].astype(float) - weights[0], atol=1e-12)
         await press(pilot, "}")
         assert "L1H1 less L0H0" in shown(pane.title_line)
+        await press(pilot, "P", "{ [")
+        assert "L1H1 less L0H0" in shown(pane.title_line), "of the first one pinned, the last one pinned"
         await press(pilot, "C")
         compared(app, Side.SPECTRA)
 
@@ -237,21 +234,6 @@ async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, fo
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
         await press(pilot, "C", "C")
         assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]
-
-
-@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
-async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, ascii_only=True, size=size) as (app, pilot):
-        await press(pilot, "P ] P")
-        for key in ("C", "C", "C", "A"):
-            await press(pilot, key)
-            pane = app.views.active
-            assert isinstance(pane, HeadsPane | ComparePane)
-            is_graph = isinstance(pane, ComparePane) and pane.side is Side.SPECTRA
-            region = pane.graph.region if is_graph and isinstance(pane, ComparePane) else pane.maps.region
-            lines = screen_text(app).splitlines()[region.y : region.bottom]
-            assert any(line[region.x : region.right].strip() for line in lines)
-            assert [line for line in lines if not line[region.x : region.right].isascii()] == []
 
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:

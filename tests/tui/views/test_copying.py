@@ -14,7 +14,7 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, press_slowly, settle, until
+from tests.tui.explorer import active_table, explorer, notices, press_slowly, settle, shown_map, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.export import clipboard
@@ -72,25 +72,19 @@ async def test_keys_copy_the_number_or_the_row_of_each_pinned_head(monkeypatch: 
         assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
         monkeypatch.setattr(clipboard, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
         await press_slowly(pilot, "Y")
-        assert any("has too many rows to search; y copies" in str(each.message) for each in app._notifications)
+        assert any("has too many rows to search; y copies" in each for each in notices(app))
         assert copied(app) == [[difference]]
 
 
-async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
+async def test_neither_a_table_without_rows_nor_an_empty_cell_is_copied() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
         await press_slowly(pilot, "5")
         app.copy_to_clipboard("before")
         for key in ("y", "Y", "unbound:app.copy_view"):
             app.clear_notifications()
             await press_slowly(pilot, key)
-            assert [each.message for each in app._notifications] == [
-                "the composition table has no rows; nothing was copied"
-            ]
+            assert notices(app) == ["the composition table has no rows; nothing was copied"]
         assert app.clipboard == "before"
-
-
-async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() -> None:
-    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
         await press_slowly(pilot, "7")
         pane = active_table(app)
         places = [pane.grid.columns.index("label"), *range(len(pane.grid.columns))]
@@ -105,14 +99,14 @@ async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() 
         app.clear_notifications()
         pane.grid.put(row, column)
         await press_slowly(pilot, "y")
-        assert [each.message for each in app._notifications] == [f"{name} is empty; nothing was copied"]
+        assert notices(app) == [f"{name} is empty; nothing was copied"]
         assert app.clipboard == "before"
 
 
 async def test_a_copied_row_of_a_spectrum_is_called_a_row() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await press_slowly(pilot, "1", "y", "Y")
-        assert next(each.message for each in app._notifications).startswith("the row of σ 1 of Q\n")
+        assert notices(app)[0].startswith("the row of σ 1 of Q\n")
 
 
 async def test_copying_text_selected_with_the_mouse_says_so() -> None:
@@ -136,7 +130,6 @@ async def test_no_message_covers_the_line_of_the_palette() -> None:
         for part in (app.screen.query_one(CommandInput).region, app.main.key_line.region):
             for x in range(part.x, part.right):
                 assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
-    app.engine.stop()
 
 
 async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
@@ -159,7 +152,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
             assert cells[0] in cells[1].split("\t")
             if view == "3":
                 assert float(cells[0]) == app.views.attention.heatmap.value
-                assert len(cells[1].split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens)  # type: ignore[union-attr]
+                assert len(cells[1].split("\t")) == len(shown_map(app).key_tokens)
         hints = [each for each in app._notifications if "set-clipboard on" in str(each.message)]
         assert hints == []  # said with the first copy, and not again
 
@@ -168,8 +161,8 @@ async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyMod
     async with explorer(tiny_model("llama"), text=" ".join(["cat"] * 100)) as (app, pilot):
         app.copy_to_clipboard("before")
         await press_slowly(pilot, "3", "unbound:app.copy_view")
-        (refusal,) = [str(each.message) for each in app._notifications]
+        (refusal,) = notices(app)
         assert f"larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied" in refusal
         assert app.clipboard == "before"
         await press_slowly(pilot, "Y")
-        assert len(app.clipboard.split("\t")) == len(app.views.attention.heatmap.pooled.key_tokens) > 60  # type: ignore[union-attr]
+        assert len(app.clipboard.split("\t")) == len(shown_map(app).key_tokens) > 60

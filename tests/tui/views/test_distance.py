@@ -12,26 +12,32 @@ import transformers
 from torch import Tensor
 
 from engine.architectures.rules import ROTARY_TYPES, why_never_rotated
+from tests.cli.test_weight_tables import turned_keys
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, written
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import command, explorer, hold, outline_of, press, screen_text, settle, shown, titled, until
-from tui.app.explorer import Explorer
-from tui.views.table_view import TablePane
+from tests.tui.explorer import (
+    active_table,
+    command,
+    explorer,
+    hold,
+    notices,
+    outline_of,
+    press,
+    screen_text,
+    settle,
+    shown,
+    titled,
+    until,
+)
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
-    """Form ``W_Qᵀ R_{−Δ} W_K`` of every head of a tiny Llama with transformers' own rotation: (heads, d, d)."""
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
-
+    """Form ``W_Qᵀ R_{−Δ} W_K`` of every head of a tiny Llama: (heads, d, d)."""
     model: Any = transformers.AutoModel.from_pretrained(folder)
-    attention = model.layers[layer].self_attn
-    query, key = (each.weight.detach().double().unflatten(0, (-1, 8)) for each in (attention.q_proj, attention.k_proj))
-    columns = key.mT  # each as if it were a token's key
-    cos, sin = LlamaRotaryEmbedding(model.config)(columns, torch.full((1, columns.shape[1]), -distance))
-    turned = (columns * cos.double() + rotate_half(columns) * sin.double()).mT
-    circuits: Tensor = query.mT @ turned.repeat_interleave(len(query) // len(key), 0)
-    return circuits
+    query: Tensor = model.layers[layer].self_attn.q_proj.weight.detach().double().unflatten(0, (-1, 8))
+    turned = turned_keys(model, layer, distance)
+    return query.mT @ turned.repeat_interleave(len(query) // len(turned), 0)
 
 
 @pytest.mark.parametrize("distance", ["0", "3", "40"])
@@ -56,13 +62,7 @@ def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_s
     assert "no QK at a distance" in refusal(tiny_model("gpt2"), "spectrum", "--distance", distance)
 
 
-def title_of_table(app: Explorer) -> str:
-    """Give the title of the table that is looked at."""
-    assert isinstance(app.views.active, TablePane)
-    return titled(app.views.active.title_line)
-
-
-async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
+async def test_a_distance_can_be_typed_also_while_another_is_computed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         await pilot.press("1")
         for word, distance in (("distance", 500), ("delta", 7), ("Δ", 11)):
@@ -74,12 +74,6 @@ async def test_a_distance_can_be_typed(tiny_model: TinyModel) -> None:
             await pilot.press("escape")
         await press(pilot, "unbound:app.distance")
         assert "Δ" not in shown(app.views.spectra.title_line)
-
-
-async def test_a_distance_typed_while_another_is_computed_takes_its_place(
-    tiny_model: TinyModel,
-) -> None:
-    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         free = hold(app)
         await pilot.press("1", "unbound:app.distance", "colon", *"distance 12", "enter")
         await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
@@ -117,14 +111,14 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
         assert ranks == [row for table in every for row in table]
         await press(pilot, "4", "unbound:app.farther")
-        assert title_of_table(app) == "circuits L1H2 Δ = 4"
+        assert titled(active_table(app).title_line) == "circuits L1H2 Δ = 4"
         await press(pilot, "6", "unbound:app.nearer", "unbound:app.nearer", "]")
-        assert title_of_table(app) == "directions L1H3 Δ = 2"
+        assert titled(active_table(app).title_line) == "directions L1H3 Δ = 2"
         await press(pilot, "e", "v")
         directions = written(folder, "*L1H3-distance2-directions.csv")
         assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
         await press(pilot, "5")
-        assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
+        assert titled(active_table(app).title_line) == "composition L1H3", "nothing of it depends on positions"
         await press(pilot, "6", "P", "[", "C", "unbound:app.farther")
         assert "Δ = 3" in shown(app.views.active.title_line)
         await press(pilot, "e", "v")
@@ -163,9 +157,7 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
             assert said in shown(app.views.active.title_line)
 
 
-async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_is_asked(
-    tiny_model: TinyModel,
-) -> None:
+async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_is_asked(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         await press(pilot, "1")
         selected = app.session.shown.selected
@@ -173,13 +165,13 @@ async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_
         await pilot.press("unbound:app.distance", "right")
         await pilot.pause()
         assert "Δ" not in screen_text(app)
-        (said,) = (str(each.message) for each in app._notifications)
+        (said,) = notices(app)
         assert said == "type 'gpt2' has no rotary positions that attn-tui knows, so there is no QK at a distance"
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
         app.clear_notifications()
         await command(pilot, "distance 5")
-        assert [each.message for each in app._notifications] == [outline_of(app).no_rotation]
+        assert notices(app) == [outline_of(app).no_rotation]
 
 
 def test_no_rotary_type_is_said_to_rotate_nothing() -> None:

@@ -21,7 +21,7 @@ from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapte
 from tests.exporting import exported, refusal
 from tests.handmade import Grouped, LanguageModel
 from tests.terminal import Terminal
-from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown
+from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown, shown_map
 
 
 async def test_a_module_is_explored_like_a_checkpoint(folder: Path) -> None:
@@ -32,8 +32,7 @@ async def test_a_module_is_explored_like_a_checkpoint(folder: Path) -> None:
         assert "mine" in screen
         assert "2 layers × 4 heads (2 key/value)" in screen
         assert "L1H2" in screen
-        pooled = app.views.attention.heatmap.pooled
-        assert pooled is not None
+        pooled = shown_map(app)
         key = int(pooled.values[4].argmax())
         assert f'q 4 "5" → k {key} "{key + 1}"  {pooled.values[4, key]:.2f}  ' in screen
         await press(pilot, "e", "v")
@@ -100,22 +99,17 @@ def test_the_explorer_of_a_module_needs_a_terminal() -> None:
         tui.explore(LanguageModel(Grouped))
 
 
-async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyModel, tmp_path: Path) -> None:
-    base = tiny_model("llama")
-    folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
+async def test_the_change_of_an_adapter_is_a_stack_of_the_tree_and_says_what_it_lacks(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
     async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0", text="The cat") as (app, pilot):
-        await settle(pilot)
         screen = screen_text(app)
         assert "decoder-delta" in screen
         assert "choose the stack decoder" in screen
         await press(pilot, "unbound:app.check")
         assert "2 layers: 2 verified" in screen_text(app)
-
-
-async def test_a_change_of_weights_says_what_it_lacks(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
-    async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0") as (app, pilot):
-        await press(pilot, "2")
+        await press(pilot, "escape", "2")
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6]
         await press(pilot, "w", "w")
         pane = active_table(app)

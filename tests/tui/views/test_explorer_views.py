@@ -1,4 +1,4 @@
-"""What the explorer's ranks and attention show, and what `e` writes of them."""
+"""What the explorer's ranks and attention show, on which scale, and what `e` writes of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from engine.mathematics.measures import MEASURES
 from engine.values.attention import MapName
 from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
-from tests.tui.explorer import command, explorer, press, screen_text, settle, shown
+from tests.exporting import run
+from tests.tui.explorer import command, explorer, notices, press, screen_text, settle, shown, shown_map
+from tui.app.start import Start
 from tui.export.view_table import table_in_view
+from tui.state.session import Side
 from tui.state.spectra_store import AT_ONCE
+from tui.views.pane import SentencePane
 from tui.views.ranks_view import RanksPane
+from tui.views.spectra_view import SpectraPane
 
 TEXT = "the cat sat on the mat"
 
@@ -120,15 +124,6 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
         assert len(list(table)) == 12
 
 
-async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "2", "colon", *"measure effective_rank", "enter")
-        numbers = shown(app.views.ranks.chance_line).split()
-        assert numbers[0] == "chance"
-        assert len(numbers) == 7
-        assert all(4 < float(number) <= 8 for number in numbers[1:])
-
-
 async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         await pilot.press("3")
@@ -136,8 +131,7 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         assert "press i and type a sentence" in screen_text(app)
         await press(pilot, "i", *"question 1", "enter")
         assert app.main.sentence_input.value == "question 1"
-        attention = app.views.attention.heatmap.pooled
-        assert attention is not None
+        attention = shown_map(app)
         assert "".join(attention.query_tokens) == "question 1"
         last = len(attention.query_tokens) - 1
         assert f"q {last} " in shown(app.views.attention.readout_line)
@@ -165,8 +159,7 @@ async def test_a_goes_through_the_means_and_each_is_another_map(
     async with explorer(tiny_model("gpt2"), text=TEXT, head=selected) as (app, pilot):
         await press(pilot, "3")
         for name in (*maps, maps[0]):
-            assert app.views.attention.heatmap.pooled is not None
-            assert app.views.attention.heatmap.pooled.name == name
+            assert shown_map(app).name == name
             await press(pilot, "a")
 
 
@@ -186,48 +179,33 @@ async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyMod
         seen = []
         for _ in range(5):
             await settle(pilot)
-            assert app.views.attention.heatmap.pooled is not None
-            seen.append((app.views.attention.heatmap.pooled.name, app.views.attention.heatmap.pooled.values))
+            seen.append((shown_map(app).name, shown_map(app).values))
             await pilot.press("right_square_bracket")
         assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
         assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))
 
 
-@pytest.mark.parametrize(
-    ("view", "key", "file", "options"),
-    [
-        ("spectra", "1", "{}-L1H2-spectrum.csv", ("spectrum", "--head", "L1H2")),
-        ("ranks", "2", "{}-L1-ranks.csv", ("ranks", "--layer", "1")),
-        ("attention", "3", "{}-L1H2-attention.csv", ("attention", "--head", "L1H2", "--text", TEXT)),
-    ],
-)
-async def test_one_key_writes_the_same_table_as_the_export_command(
-    tiny_model: TinyModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    view: str,
-    key: str,
-    file: str,
-    options: tuple[str, ...],
-) -> None:
-
-    folder = tiny_model("gpt2")
-    monkeypatch.chdir(tmp_path)
-    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
-        written = tmp_path / file.format(folder.name)
-        again = written.with_name(f"{written.stem}-2.csv")
-        await pilot.press(key)
-        for path in (written, again):
-            await press(pilot, "e", "v")
+async def test_one_key_writes_the_same_table_as_the_export_command(tiny_model: TinyModel, folder: Path) -> None:
+    model = tiny_model("gpt2")
+    asked = {
+        "spectra": ("1", "L1H2-spectrum", ("spectrum", "--head", "L1H2")),
+        "ranks": ("2", "L1-ranks", ("ranks", "--layer", "1")),
+        "attention": ("3", "L1H2-attention", ("attention", "--head", "L1H2", "--text", TEXT)),
+    }
+    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
+        for view, (key, name, options) in asked.items():
+            await press(pilot, key)
             assert app.views.active.view == view
-            (notice,) = app._notifications  # the one before has made room
-            assert " rows, " in notice.message
-            assert notice.message.endswith(f" in {path}")
-    assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
-    expected = attn_tui("export", folder, *options).stdout
-    if view == "ranks":  # which shows the layer as a whole below its heads
-        expected += attn_tui("export", folder, *options, "--head", "all").stdout.partition("\n")[2]
-    assert written.read_text(encoding="utf-8") == expected
+            expected = run(model, *options).stdout
+            if view == "ranks":  # which shows the layer as a whole below its heads
+                expected += run(model, *options, "--head", "all").stdout.partition("\n")[2]
+            for number in ("", "-2"):
+                file = folder / f"{model.name}-{name}{number}.csv"
+                await press(pilot, "e", "v")
+                (notice,) = notices(app)  # the one before has made room
+                assert " rows, " in notice
+                assert notice.endswith(f" in {file}")
+                assert file.read_text(encoding="utf-8") == expected
 
 
 async def test_it_says_where_it_cannot_write(
@@ -277,3 +255,24 @@ async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() 
         assert seen == [("log", largest), ("root", largest), ("sink", beyond), ("linear", largest)]
         assert beyond < largest
         assert " · entropy " in shown(app.views.attention.title_line)
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_spectra", "of_maps"),
+    [(True, "log", ("log", "log")), (False, "linear", ("linear", "linear")), (None, "log", ("linear", "log"))],
+)
+async def test_spectra_and_maps_start_on_the_requested_scale(
+    asked: bool | None, of_spectra: str, of_maps: tuple[str, str]
+) -> None:
+    async with explorer("demo", start=Start("demo", text="a", log_scale=asked)) as (app, pilot):
+        await press(pilot, "P", "]")
+        for text, of_map in zip(("the cat", "the cat sat on the mat " * 20), of_maps, strict=True):
+            app.main.read(text)
+            app.session.change(side=Side.SPECTRA)
+            await settle(pilot)
+            found = []
+            for key in ("1", "3", "A", "C", "C"):
+                await press(pilot, key)
+                assert isinstance(app.views.active, SpectraPane | SentencePane)
+                found.append(app.views.active.scale)
+            assert found == [of_spectra, of_map, of_map, of_spectra, of_map]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off, parse_head
-from engine.values.options import EngineOptions
-from engine.values.outline import ModelOutline, heads_named
+from engine.values.outline import heads_named
 from tests.conftest import TinyModel
 from tests.exporting import exported
+from tests.opening import open_on_thread
 from tests.tui.explorer import (
     active_table,
     command,
@@ -20,6 +17,7 @@ from tests.tui.explorer import (
     filter_table,
     foot,
     press,
+    press_slowly,
     screen_text,
     settle,
     shown,
@@ -32,21 +30,13 @@ from tui.views.table_view import TablePane
 TEXT = "the cat sat"
 
 
-def opened(model: Path) -> ModelOutline:
-    """Give the outline of a model."""
-    engine = Engine(EngineOptions())
-    outline = engine.open(str(model), lambda progress: None).result()
-    engine.stop()
-    return outline
-
-
 def off(app: Explorer) -> str:
     """Name what is off."""
     return " ".join(map(str, app.session.shown.off.heads))
 
 
 def test_heads_are_named_singly_by_layer_or_all_at_once(tiny_model: TinyModel) -> None:
-    outline = opened(tiny_model("llama"))
+    outline = open_on_thread(tiny_model("llama")).outline
     here = Head("decoder", 1, 2)
     for text, named in (
         ("L1H3 L1H2", "L1H3 L1H2"),
@@ -68,7 +58,7 @@ def test_heads_are_named_singly_by_layer_or_all_at_once(tiny_model: TinyModel) -
 
 
 def test_a_head_without_a_stack_is_in_the_selected_stack(tiny_model: TinyModel) -> None:
-    outline = opened(tiny_model("t5"))
+    outline = open_on_thread(tiny_model("t5")).outline
     assert heads_named("L0H1", outline, Head("cross", 2)) == (Head("cross", 0, 1),)
     with pytest.raises(EngineError, match="could be in any of encoder, decoder, cross"):
         heads_named("L0H1", outline)
@@ -204,8 +194,7 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await press(pilot, "space")
         assert off(app) == ""
         assert shown(pane.readout_line).startswith("L0H1  ")
-        await press(pilot, "4")
-        await press(pilot, "space")
+        await press_slowly(pilot, "4", "space")
         assert off(app) == "L0H1", "the view is of the row's head too"
         await command(pilot, "L0")
         await press(pilot, "G", "space")

@@ -25,7 +25,6 @@ def cells(app: Explorer) -> list[str]:
 
 
 async def open_lens(pilot: Pilot[None]) -> None:
-    """Go to the lens."""
     await press_slowly(pilot, "8", "8")
 
 

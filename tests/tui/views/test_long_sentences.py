@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,13 @@ import pytest
 
 from engine.mathematics.attention import pool
 from engine.models import attention_maps
-from engine.service.engine import Engine
 from engine.values import memory
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
-from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.engine.models.test_attention import eager_maps
 from tests.exporting import written
-from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, press, screen_text, settle, shown
-from tui.app.explorer import Explorer
+from tests.opening import no_hurry, open_reader, start_engine
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map
 from tui.drawing.levels import levels_of
 from tui.views.layer_maps_view import HeadsPane
 
@@ -42,12 +38,6 @@ def layers(folder: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
     return eager_maps(folder, ids)[""]
 
 
-def on_screen(app: Explorer) -> PooledMap:
-    pooled = app.views.attention.heatmap.pooled
-    assert pooled is not None
-    return pooled
-
-
 def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
     """Compare what is painted with the pooled weights."""
     full = AttentionMap(pooled.name, pooled.query_tokens, pooled.key_tokens, weights)
@@ -62,20 +52,20 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
 ) -> None:
     async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "3")
-        assert on_screen(app).name == MapName("decoder", 1, 2)
-        assert on_screen(app).window.block > 16
-        assert_is(on_screen(app), layers[1][2])
+        assert shown_map(app).name == MapName("decoder", 1, 2)
+        assert shown_map(app).window.block > 16
+        assert_is(shown_map(app), layers[1][2])
         pane = app.views.attention
         assert "first 520 of" in shown(pane.title_line)
         assert shown(pane.readout_line).startswith("max 0.9865")
         assert "max of" in shown(pane.legend_line)
         await pilot.press("G", "home")
-        block = on_screen(app).window.block
+        block = shown_map(app).window.block
         await press(pilot, "unbound:heatmap.fit")
         query, key = pane.heatmap.cursor
         cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
-        assert_is(on_screen(app), layers[1][2])
+        assert_is(shown_map(app), layers[1][2])
         assert shown(pane.readout_line).startswith(f"q {query} ")
         await press(pilot, "home", "g", "g")
         assert shown(pane.readout_line).endswith("1.0000")
@@ -94,7 +84,7 @@ async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarr
             ("a", layers[1][1]),
         ):
             await press(pilot, keys)
-            assert_is(on_screen(app), expected)
+            assert_is(shown_map(app), expected)
 
 
 async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> None:
@@ -102,7 +92,7 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         await pilot.press("3", "i")
         app.main.sentence_input.value = "the cat sat"
         await press(pilot, "enter")
-        assert on_screen(app).window.block == 1
+        assert shown_map(app).window.block == 1
         assert app.views.attention.heatmap.pooled is not None
         assert "q 3 " in shown(app.views.attention.readout_line)
 
@@ -159,33 +149,18 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
         assert "σ₁" in text
 
 
-async def test_zooming_stands_in_the_help() -> None:
-    async with explorer("demo", text="the cat", size=(120, 60)) as (app, pilot):
-        await press(pilot, "3", "question_mark")
-        assert "> < Zoom in, zoom out" in " ".join(screen_text(app).split())
-
-
-# The engine
-
-
-def answer(future: Future[Any]) -> Any:
-    return future.result(60)
-
-
 def test_windows_of_a_map_are_pooled_and_do_not_change_when_the_next_layer_comes(
     folder: Path, layers: list[np.ndarray[Any, Any]]
 ) -> None:
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    answer(engine.open(str(folder), lambda progress: None))
+    engine = start_engine(folder)
     windows = [MapWindow(1, range(100, 140), range(90, 150)), MapWindow(16, range(99), range(99), "mean")]
     names = [MapName("decoder", layer, head) for layer, head in ((0, 1), (0, None), (1, 1), (None, 2), (None, None))]
     mean = np.mean(layers, axis=0)
     maps = [layers[0][1], layers[0].mean(0), layers[1][1], mean[2], mean.mean(0)]
-    found = [(answer(engine.pooled(MapQuery(TEXT, name), window)), weights)
+    found = [(engine.pooled(MapQuery(TEXT, name), window).result(), weights)
              for name, weights in zip(names, maps, strict=True) for window in windows]  # fmt: skip
-    kept = [answer(engine.whole_map(MapQuery(TEXT, name))) for name in names]
+    kept = [engine.whole_map(MapQuery(TEXT, name)).result() for name in names]
     for pooled, weights in found:
         assert_is(pooled, weights)
     for whole, weights in zip(kept, maps, strict=True):
         np.testing.assert_allclose(whole.weights, weights, rtol=0, atol=1e-5)
-    engine.stop()

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import transformers
-from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
 from engine.values.heads import Head, Off
@@ -21,14 +20,17 @@ from engine.values.table import Kind, Table, kind_of
 from engine.values.views import PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal
+from tests.opening import edited_weights, start_engine
 from tests.tui.explorer import (
     active_table,
     explorer,
     filter_table,
+    press,
     press_slowly,
     screen_text,
     settle,
     shown,
+    shown_map,
     type_keys,
     until,
 )
@@ -42,7 +44,6 @@ TEXT = "The cat sat on the mat"
 
 
 def lens(app: Explorer) -> LensPane:
-    """Give the lens, which is looked at."""
     active = app.views.active
     assert isinstance(active, LensPane)
     return active
@@ -81,8 +82,7 @@ async def test_titles_spell_tokens_as_tables_do_and_an_empty_table_explains_no_c
         assert shown(active_table(app).explanation_line)
         await press_slowly(pilot, "enter")
         assert "no earlier layer feeds this one" in screen_text(app)
-        await type_keys(pilot, "o")
-        await settle(pilot)
+        await press(pilot, "o")
         assert "no rows to sort" in screen_text(app).splitlines()[-1]
         assert shown(active_table(app).explanation_line) == ""
         await press_slowly(pilot, "8", "comma")
@@ -122,26 +122,23 @@ async def test_a_waiting_sentence_is_announced_and_not_asked_for(
         is_there.set()
         await settle(pilot)
         assert len(rows(active_table(app).shown)) == 20
-    app.engine.stop()
 
 
 async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
         await press_slowly(pilot, "3")
-        before = attention(app)
+        before = shown_map(app).values
         await press_slowly(pilot, "1", "unbound:app.tree", "space", "j", "space")
         tree = [line for line in screen_text(app).splitlines() if re.search(r"H[12] +\S+ +\S+ off\b", line)]
         assert len(tree) == 2
         await press_slowly(pilot, "right_curly_bracket", "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · L0H1, L0H2 off")
         off = Off((Head("decoder", 0, 1), Head("decoder", 0, 2)))
-        engine = Engine(EngineOptions(use_cache=False))
-        engine.open(str(model), lambda progress: None).result()
+        engine = start_engine(model)
         expected = engine.attention(TEXT, "decoder", 1, off=off).result().select(2).weights
         plain = engine.attention(TEXT, "decoder", 1).result().select(2).weights
-        engine.stop()
-        assert np.allclose(attention(app), expected, atol=1e-6)
+        assert np.allclose(shown_map(app).values, expected, atol=1e-6)
         assert not np.allclose(plain, expected, atol=1e-3)
         await press_slowly(pilot, "9")
         query = Query(text=TEXT, off=off.heads)
@@ -151,15 +148,9 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         assert rows(active_table(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
         await press_slowly(pilot, "unbound:app.by_mean", "O", "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2")
-        assert np.allclose(attention(app), plain, atol=1e-6)
+        assert np.allclose(shown_map(app).values, plain, atol=1e-6)
         await press_slowly(pilot, "left_curly_bracket", "left_square_bracket")
-        assert np.allclose(attention(app), before, atol=1e-6)
-
-
-def attention(app: Explorer) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Give the weights on screen."""
-    assert app.views.attention.heatmap.pooled is not None
-    return app.views.attention.heatmap.pooled.values
+        assert np.allclose(shown_map(app).values, before, atol=1e-6)
 
 
 async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
@@ -207,16 +198,13 @@ async def test_space_switches_the_selected_head_from_any_view(tiny_model: TinyMo
         await type_keys(pilot, "unbound:app.tree", "space")
         await until(pilot, lambda: not app.session.shown.off.heads)
         for keys, refusal in (("h", "L1 is a layer; type :off L1"), ("gg", "only heads can")):
-            await type_keys(pilot, *keys, "space")
-            await settle(pilot)
+            await press(pilot, *keys, "space")
             assert refusal in screen_text(app).splitlines()[-1]
         await press_slowly(pilot, "2", "o", "4", "o")
         assert app.session.shown.off.heads == (), "o sorts"
 
 
-async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(
-    tiny_model: TinyModel,
-) -> None:
+async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
         await press_slowly(pilot, "space")
         await press_slowly(pilot, "8")
@@ -231,19 +219,17 @@ async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads
         assert "position 4  with all heads on" in shown(active_table(app).title_line)
         app.session.change(selected=Head("decoder", 1, 2))
         await press_slowly(pilot, "3")
-        off = attention(app).copy()
+        off = shown_map(app).values.copy()
         await press_slowly(pilot, "D")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
-        shown_map = app.views.attention.heatmap.pooled
-        assert shown_map is not None
         on = app.engine.attention(TEXT, "decoder", 1).result().weights[2]
-        np.testing.assert_array_equal(shown_map.values, off - on)
+        np.testing.assert_array_equal(shown_map(app).values, off - on)
         await press_slowly(pilot, "a", "a", "a", "a")
         assert shown(app.views.attention.title_line).startswith("attention rollout · with all heads on")
         await press_slowly(pilot, "D")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
         await press_slowly(pilot, "O")
-        np.testing.assert_array_equal(attention(app), on)
+        np.testing.assert_array_equal(shown_map(app).values, on)
         assert "less with" not in shown(app.views.attention.title_line)
 
 
@@ -267,12 +253,9 @@ ALL = "9999"
 def copied(model: Path, place: Path) -> Path:
     """Copy a model, with the unembedding of some tokens turned round."""
     other = Path(shutil.copytree(model, place))
-    tensors = load_file(other / "model.safetensors")
-    name = "lm_head.weight" if "lm_head.weight" in tensors else "cls.predictions.decoder.weight"
-    if name not in tensors:
-        name = next(each for each in tensors if each.endswith("word_embeddings.weight"))
-    tensors[name][::3] *= -1
-    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    with edited_weights(other) as tensors:
+        names = ("lm_head.weight", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight")
+        tensors[next(name for name in names if name in tensors)][::3] *= -1
     return other
 
 
@@ -306,9 +289,7 @@ def test_a_comparison_has_the_numbers_of_each_model_by_itself(
     assert most == sorted(most, reverse=True)
 
 
-def test_only_a_second_model_adds_columns_and_filters_for_it(
-    pair: tuple[Path, Path],
-) -> None:
+def test_only_a_second_model_adds_columns_and_filters_for_it(pair: tuple[Path, Path]) -> None:
     model, other = pair
     asked = (model, "predictions", "--text", SHORT, "--where", "rank_other = 1")
     (row,) = exported(*asked, "--vs", other)

@@ -1,4 +1,4 @@
-"""A second model in the explorer: the table of changes, and maps of differences, of long sentences too."""
+"""A second model in the explorer: opened and closed, the table of changes, and maps of differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.style import Style
-from safetensors.torch import load_file, save_file
 
 from engine.analysis.large_maps import large_maps
 from engine.mathematics.attention import pool
@@ -22,8 +21,19 @@ from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, written
-from tests.tui.explorer import active_table, explorer, press, screen_text, shown
-from tui.app.explorer import Explorer
+from tests.opening import edited_weights, start_engine
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    notices,
+    press,
+    press_slowly,
+    screen_text,
+    shown,
+    shown_map,
+    type_keys,
+    until,
+)
 from tui.drawing.levels import Ink, Levels, legend
 from tui.drawing.ramps import level_styles, lightness
 from tui.toolkit.line_filters import ascii_cells
@@ -36,17 +46,9 @@ def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
     """Give a tiny GPT-2 and a copy in which head L1H3 scores the other way round and twice as strongly."""
     model = tiny_model("gpt2")
     other = Path(shutil.copytree(model, tmp_path / "finetuned"))
-    tensors = load_file(other / "model.safetensors")
-    tensors["h.1.attn.c_attn.weight"][:, 24:32] *= -2
-    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    with edited_weights(other) as tensors:
+        tensors["h.1.attn.c_attn.weight"][:, 24:32] *= -2
     return model, other
-
-
-def drawn(app: Explorer) -> PooledMap:
-    """Give what is drawn of the map."""
-    pooled = app.views.attention.heatmap.pooled
-    assert pooled is not None
-    return pooled
 
 
 async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, Path]) -> None:
@@ -99,14 +101,13 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[P
         rows = written(folder, "*attention.csv")
         assert [float(row["weight_other"]) for row in rows] == now[3].ravel().tolist()
         await press(pilot, "[")
-        assert drawn(app).is_signed, "another head has its differences"
-        assert not drawn(app).values.any(), "it has not changed, nor has what it reads"
-        for typed in ("4", "D"):
-            await press(pilot, typed)
+        assert shown_map(app).is_signed, "another head has its differences"
+        assert not shown_map(app).values.any(), "it has not changed, nor has what it reads"
+        await press_slowly(pilot, "4", "D")
         assert app.views.active is pane
-        assert drawn(app).is_signed, "from elsewhere it leads there"
+        assert shown_map(app).is_signed, "from elsewhere it leads there"
         await press(pilot, "D")
-        assert not drawn(app).is_signed
+        assert not shown_map(app).is_signed
         assert "this one" not in shown(pane.title_line)
 
 
@@ -217,12 +218,10 @@ def test_larger_differences_are_farther_from_the_background_on_both_sides(
 
 def test_whoever_asks_first_has_the_second_model_opened(pair: tuple[Path, Path]) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(use_cache=False, other=str(other)))
-    engine.open(str(model), lambda progress: None).result()
+    engine = start_engine(model, other=str(other))
     early = engine.table(CHANGES.name, Query()).result()
     assert engine.compare(lambda progress: None).result().other.name == str(other)
     assert list(early) == list(engine.table(CHANGES.name, Query()).result())
-    engine.stop()
 
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -237,18 +236,15 @@ def long_pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
     """Give a tiny Llama and a copy whose second layer asks the other way round and twice as strongly."""
     model = tiny_model("llama", max_position_embeddings=CONTEXT)
     other = Path(shutil.copytree(model, tmp_path / "finetuned"))
-    tensors = load_file(other / "model.safetensors")
-    tensors["layers.1.self_attn.q_proj.weight"] *= -2
-    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    with edited_weights(other) as tensors:
+        tensors["layers.1.self_attn.q_proj.weight"] *= -2
     return model, other
 
 
 def whole_maps(folder: Path, off: Off = NOTHING_OFF) -> NDArray[np.float32]:
     """Give all maps of a model that nothing is compared with: (layers, heads, queries, keys)."""
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    engine.open(str(folder), lambda progress: None).result()
+    engine = start_engine(folder)
     layers = [engine.attention(TEXT, "decoder", layer, off=off).result().weights for layer in range(2)]
-    engine.stop()
     assert layers[0].shape[1:] == (CONTEXT, CONTEXT)
     return np.stack(layers)
 
@@ -265,8 +261,7 @@ def blocks(dense: NDArray[np.float32], block: int) -> dict[Pooling, NDArray[np.f
 
 def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path]) -> None:
     own, theirs, without = whole_maps(long_pair[0]), whole_maps(long_pair[1]), whole_maps(long_pair[0], OFF)
-    engine = Engine(EngineOptions(device="cpu", use_cache=False, other=str(long_pair[1])))
-    engine.open(str(long_pair[0]), lambda progress: None).result()
+    engine = start_engine(long_pair[0], other=str(long_pair[1]))
     name, mean = MapName("decoder", 1, 2), MapName("decoder", None, None)
     cases: list[tuple[MapQuery, NDArray[Any], NDArray[Any]]] = [
         (MapQuery(TEXT, name, minuend=name), own[1, 2], theirs[1, 2]),
@@ -300,7 +295,6 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
     np.testing.assert_allclose(plain.values, own[0, 3, :9, :9], rtol=0, atol=1e-6)
     assert len(large_maps(engine._model).layers) == 1  # type: ignore[arg-type]
     assert not large_maps(engine._model._other).layers  # type: ignore
-    engine.stop()
 
 
 async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> None:
@@ -335,3 +329,26 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
         difference = theirs[query, key] - own[query, key]
         assert abs(difference) > 0.01
         assert shown(pane.readout_line).endswith(f"  {difference:+.4f}")
+
+
+async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, tmp_path: Path) -> None:
+    first, second = tiny_model("llama"), tmp_path / "second"
+    shutil.copytree(first, second)
+    async with explorer(first) as (app, pilot):
+        app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
+        await press(pilot, "colon", *f"vs {second}", "enter")
+        assert f"{first.name} vs {second.name}" in shown(app.main.model_line)
+        assert app.session.shown.selected == Head("decoder", 1, 2)
+        assert app.session.shown.pins == (Head("decoder", 0, 1),)
+        await press(pilot, "colon", *"changes", "enter")
+        assert app.views.active.view == "changes"
+        await press(pilot, "colon", "v", "s", "enter")
+        assert " vs " not in shown(app.main.model_line)
+
+
+async def test_a_second_model_that_does_not_open_is_reported_and_the_first_stays(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await type_keys(pilot, "colon", *"vs ./no-such-folder", "enter")
+        await until(pilot, lambda: any("no-such-folder" in each for each in notices(app)))
+        assert not app.engine.is_comparing
+        assert not app.main.prompt.display

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tui.painted import good_terminal
+from tests.tui.painted import press, resize
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
 from tui.drawing.map_layout import axes_of
 from tui.drawing.ramps import ramp
@@ -13,9 +13,8 @@ FIT, NUMBERS = "unbound:heatmap.fit", "unbound:heatmap.numbers"
 
 
 @pytest.fixture(autouse=True)
-def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+def new_axes() -> None:
     axes_of.cache_clear()
-    good_terminal(monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +54,7 @@ async def test_keys_are_read_across_from_four_columns_on_and_the_cursor_does_not
             assert app.picture.line(row)[gutter + 4 * 2 : gutter + 4 * 3] == "[  ]"
             assert rgb(app.picture.style(row, gutter + 4 * 2 + 1)) == colours[level].triplet
         assert app.picture.line(7).split()[:2] == ["3", "fox"]
-        await pilot.press("down", "right", "k")
-        await pilot.pause()
+        await press(pilot, "down", "right", "k")
         app.assert_nothing_is_stale()
 
 
@@ -67,8 +65,7 @@ async def test_a_click_finds_the_cell_of_any_size() -> None:
         await pilot.click(offset=(gutter + 4 * 5 + 3, 1 + 2 * 7 + 1))
         assert app.heatmap.cursor == (7, 5)
         await show(pilot, attention(30))
-        await pilot.press(FIT)
-        await pilot.pause()
+        await press(pilot, FIT)
         await pilot.click(offset=(app.heatmap._axes.gutter + 5, 1 + 7))
         assert app.heatmap.cursor == (14, 5)
         app.assert_nothing_is_stale()
@@ -92,8 +89,7 @@ async def test_half_lines_bring_a_map_into_view_that_would_not_fit() -> None:
             assert (upper if query % 2 == 0 else rgb(style)) == colours[level].triplet
         assert app.picture.line(0).split()[-6:] == ["0", "5", "10", "15", "20", "25"]
         assert app.picture.line(15).split()[:2] == ["28", "dog"], "the last line has one row"
-        await pilot.press("k")
-        await pilot.pause()
+        await press(pilot, "k")
         assert app.picture.line(14).split()[:2] == ["27", "lazy"], "the label of the cursor's row, of two"
         app.assert_nothing_is_stale()
 
@@ -103,15 +99,13 @@ async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
         app = await show(pilot, attention(100))
         heatmap, looks = app.heatmap, []
         for key in (FIT, ">", ">", ">", "<", "<", "<"):
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             assert heatmap.pooled is not None
             looks.append((heatmap._axes.cell, heatmap.pooled.window.block))
             app.assert_nothing_is_stale()
         assert looks == [(1, 3), (2, 3), (2, 1), (2, 1), (2, 2), (1, 3), (1, 3)]
         assert app.said == ["each cell is a single weight", "the whole map is in view"]
-        await pilot.press(NUMBERS)
-        await pilot.pause()
+        await press(pilot, NUMBERS)
         assert heatmap.pooled is not None
         assert (heatmap._axes.cell, heatmap.pooled.window.block) == (5, 12)
 
@@ -127,10 +121,8 @@ async def test_any_map_can_be_walked_in_any_pane(
     async with HeatmapApp(ascii=ascii_only).run_test(size=size) as pilot:
         app = await show(pilot, attention(*shape))
         await pilot.press("G", "end", "k", "h", "gg", "j", "pagedown")
-        await pilot.press(FIT, ">", "unbound:heatmap.pooling", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
-        await pilot.pause()
+        await press(pilot, FIT, ">", "unbound:heatmap.pooling", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
         app.assert_nothing_is_stale()
-        await pilot.resize_terminal(60, 20)
-        await pilot.pause()
+        await resize(pilot, 60, 20)
         await show(pilot, attention(*shape, seed=1), "log")
         app.assert_nothing_is_stale()

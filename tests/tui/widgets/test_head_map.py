@@ -13,14 +13,13 @@ from textual.pilot import Pilot
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS, meaning
-from tests.tui.painted import PaintedApp, good_terminal
+from tests.tui.painted import PaintedApp, press
 from tui.drawing.measure_map import MeasureMap, lay_out_heads, scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 
 
 def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
-    """Make layers with so many heads each."""
     return tuple(LayerOutline("decoder", number, heads, heads, 64, 64, 64, 64, 8, 8, "") for number in range(count))
 
 
@@ -49,7 +48,6 @@ class MapApp(PaintedApp):
 
 
 async def until_painted(pilot: Pilot[None], app: MapApp) -> None:
-    """Wait until the map is on screen and nothing more is written."""
     before = 0
     while not app.written or before != app.written:
         before = app.written
@@ -58,9 +56,8 @@ async def until_painted(pilot: Pilot[None], app: MapApp) -> None:
 
 @pytest.mark.parametrize(("size", "model"), [((58, 16), layers(12, 12)), ((58, 16), layers(126, 128))])
 async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
-    size: tuple[int, int], model: tuple[LayerOutline, ...], monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], model: tuple[LayerOutline, ...]
 ) -> None:
-    good_terminal(monkeypatch)
     app = MapApp(model)
     async with app.run_test(size=size) as pilot:
         shown = random_map(model, len(model) * model[0].heads)
@@ -69,17 +66,14 @@ async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
         await until_painted(pilot, app)
         for key in "lljjlkhj":
             before = app.written
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             assert 0 < app.written - before < 500
         for key in ("G", "end", "gg", "pagedown", "home"):
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             app.assert_nothing_is_stale()
 
 
-async def test_new_values_repaint_only_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
+async def test_new_values_repaint_only_their_rows() -> None:
     model = layers(12, 12)
     app = MapApp(model)
     async with app.run_test(size=(58, 16)) as pilot:
@@ -123,8 +117,7 @@ def test_layers_share_lines_only_within_their_stack() -> None:
     assert [grid.top(row) for row in range(5)] == [1, 1, 2, 4, 4]
 
 
-async def test_each_half_of_a_line_has_the_colour_of_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
+async def test_each_half_of_a_line_has_the_colour_of_its_layer() -> None:
     model = layers(25, 12)
     app = MapApp(model)
     async with app.run_test(size=(58, 16)) as pilot:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.cells import cell_len
+from rich.style import Style
 from textual.events import MouseScrollDown
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap, VisibleKeys
-from tests.tui.painted import NASTY, good_terminal
+from tests.tui.painted import NASTY, press, resize
 from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
@@ -21,16 +21,15 @@ from tui.widgets.heatmap import Heatmap, MapSource
 
 
 @pytest.fixture(autouse=True)
-def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_cells_small(monkeypatch)
-    good_terminal(monkeypatch)
 
 
-async def test_labels_stand_on_both_axes_and_the_cells_between_them() -> None:
+async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the_legend_explains_it() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(4))
-        picture = app.picture
-        assert [picture.line(row).rstrip() for row in range(6)] == [
+        shown = attention(4)
+        app = await show(pilot, shown)
+        assert [app.picture.line(row).rstrip() for row in range(6)] == [
             "        Thqubrfo",
             "q ↓ k → e i…o…x",
             "0   The []",
@@ -38,12 +37,6 @@ async def test_labels_stand_on_both_axes_and_the_cells_between_them() -> None:
             "2 brown",
             "3   fox",
         ]
-
-
-async def test_every_cell_has_the_colour_of_its_level() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        shown = attention(4)
-        app = await show(pilot, shown)
         colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
         largest = float(shown.weights.max())
         for query in range(4):
@@ -53,14 +46,11 @@ async def test_every_cell_has_the_colour_of_its_level() -> None:
                     for column in (8 + 2 * key, 9 + 2 * key):
                         assert app.picture.cells[2 + query, column][0] == " "
                         assert rgb(app.picture.style(2 + query, column)) == colours[level].triplet
-
-
-async def test_equal_neighbours_are_one_segment() -> None:
-    async with HeatmapApp().run_test(size=(100, 20)) as pilot:
-        flat = AttentionMap(MapName("decoder", 0, 0), ("a",) * 30, ("b",) * 30, np.zeros((30, 30), dtype=np.float32))
-        app = await show(pilot, flat)
-        strip = app.heatmap.render_lines(app.heatmap.size.region)[5]
-        assert max(cell_len(segment.text) for segment in strip) == 60
+        legend = app.heatmap.legend(100)
+        assert legend.plain.endswith("1 = largest weight of the map")
+        assert [Style.parse(str(span.style)).bgcolor for span in legend.spans] == list(colours)
+        await show(pilot, scale="log")
+        assert app.heatmap.legend(100).plain.endswith("1 = the maximum")
 
 
 async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
@@ -78,8 +68,7 @@ async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
 async def test_the_labels_of_the_cursors_row_and_column_are_highlighted() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(10))
-        await pilot.press("down", "down", "down", "right", "right")
-        await pilot.pause()
+        await press(pilot, "down", "down", "down", "right", "right")
         set_off = {cell for cell, (_, style) in app.picture.cells.items() if style.startswith("1;7;")}
         label = {(2 + 3, column) for column in range(7)}
         column = {(row, 8 + 2 * 2 + half) for row in (0, 1) for half in (0, 1)}
@@ -177,32 +166,12 @@ async def test_the_readout_names_query_key_and_weight() -> None:
     ]
 
 
-async def test_the_readout_cuts_long_tokens_to_the_width_and_keeps_the_weight() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(1, tokens=["a" * 100]))
-        readout = app.heatmap.readout(50)
-        assert cell_len(readout) <= 50
-        assert readout.endswith("  1.0000")
-        assert "…" in readout
-
-
-async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_highest() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(4))
-        legend = app.heatmap.legend(100)
-        assert legend.plain.endswith("1 = largest weight of the map")
-        assert len(legend.spans) == 16
-        await show(pilot, scale="log")
-        assert app.heatmap.legend(100).plain.endswith("1 = the maximum")
-
-
 async def test_resizing_keeps_the_cursor_in_view() -> None:
     async with HeatmapApp().run_test(size=(150, 45)) as pilot:
         app = await show(pilot, attention(60))
         app.heatmap.move_to(38, 50)
         for size in ((40, 8), (80, 24), (30, 10)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
+            await resize(pilot, *size)
             assert sum("[]" in app.picture.line(row, 0, size[0]) for row in range(size[1])) == 1
             assert app.heatmap.cursor == (38, 50)
 
@@ -229,6 +198,8 @@ async def test_any_token_is_shown_literally_and_shifts_nothing(ascii_only: bool)
             ]
             assert len(edges) == query + 1
         assert len(set(edges)) == 1
+        app.assert_nothing_is_stale()
+        await press(pilot, "unbound:heatmap.numbers", "down")
         app.assert_nothing_is_stale()
 
 
@@ -272,43 +243,39 @@ async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() 
 
 
 WALKS = [
-    (["down"], (6, 5)),
-    (["j"], (6, 5)),
-    (["up"], (4, 5)),
-    (["k"], (4, 5)),
-    (["left"], (5, 4)),
-    (["h"], (5, 4)),
-    (["right"], (5, 6)),
-    (["l"], (5, 6)),
-    (["home"], (5, 0)),
+    (["down", "j"], (6, 5)),
+    (["up", "k"], (4, 5)),
+    (["left", "h"], (5, 4)),
+    (["right", "l"], (5, 6)),
+    (["home", "ctrl+left"], (5, 0)),
     (["end"], (5, 59)),
-    (["ctrl+home"], (0, 5)),
-    (["gg"], (0, 5)),
-    (["ctrl+end"], (59, 5)),
-    (["G"], (59, 5)),
+    (["ctrl+home", "gg", "pageup"], (0, 5)),
+    (["ctrl+end", "G"], (59, 5)),
     (["pagedown"], (21, 5)),
-    (["pageup"], (0, 5)),
     (["ctrl+right"], (5, 29)),
-    (["ctrl+left"], (5, 0)),
+]
+"""Keys, and where each of them leads from the sixth query and key."""
+
+LONG_WALKS = [
     (["ctrl+right", "ctrl+left"], (5, 5)),
     (["G", "end", "down", "right"], (59, 59)),
     (["gg", "home", "up", "left"], (0, 0)),
 ]
-"""Keys, and where they lead from the sixth query and key."""
+"""Keys, and where they lead one after the other."""
 
 
 async def test_every_key_moves_the_cursor_where_it_says() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(60)
         app = await show(pilot, shown)
-        for keys, cursor in WALKS:
+        single = [([key], cursor) for keys, cursor in WALKS for key in keys]
+        for typed, cursor in (*single, *LONG_WALKS):
             app.heatmap.move_to(5, 5)
             app.moves.clear()
-            await pilot.press(*keys)
-            await pilot.pause()
-            assert app.heatmap.cursor == cursor, keys
-            assert app.moves[-1] == (*cursor, float(shown.weights[cursor])), keys
-            assert sum("[]" in app.picture.line(row) for row in range(20)) == 1, keys
+            await press(pilot, *typed)
+            assert app.heatmap.cursor == cursor, typed
+            assert app.moves[-1] == (*cursor, float(shown.weights[cursor])), typed
+            assert sum("[]" in app.picture.line(row) for row in range(20)) == 1, typed
             app.assert_nothing_is_stale()
 
 
@@ -338,8 +305,7 @@ async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
         assert app.picture.line(2).startswith(" 2 brown")
         assert "[]" not in "".join(app.picture.line(row) for row in range(20))
         app.assert_nothing_is_stale()
-        await pilot.press("right")
-        await pilot.pause()
+        await press(pilot, "right")
         assert app.picture.line(2).startswith(" 0   The")
         app.assert_nothing_is_stale()
 
@@ -348,8 +314,7 @@ async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
 async def test_labels_stay_at_the_edges_while_the_map_scrolls(width: int) -> None:
     async with HeatmapApp().run_test(size=(width, 20)) as pilot:
         app = await show(pilot, attention(60))
-        await pilot.press("G", "end")
-        await pilot.pause()
+        await press(pilot, "G", "end")
         assert app.picture.line(18).startswith("59     .")
         header = [app.picture.line(row) for row in range(2)]
         cell = app.picture.line(18).index("[]")
@@ -379,8 +344,7 @@ async def test_every_move_in_256_colours_writes_less_than_500_bytes(monkeypatch:
         await pilot.pause()
         for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
             app.written = 0
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             assert 0 < app.written < 500, (key, app.heatmap.cursor)
 
 
@@ -407,34 +371,37 @@ def cells_seen(app: HeatmapApp) -> tuple[int, int]:
     return len(rows), len(columns)
 
 
-async def test_a_long_map_opens_whole_and_a_short_one_weight_by_weight() -> None:
+async def test_a_long_map_opens_whole_on_the_log_scale_and_a_short_one_weight_by_weight() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
-        app = await show(pilot, attention(100))
-        assert block_of(app) == 1
+        for tokens, scale in ((64, "linear"), (65, "log"), (64, "linear"), (100, "log")):
+            app = await show(pilot, attention(tokens))
+            assert (block_of(app), app.heatmap.scale) == (1, scale)
         await show(pilot, attention(200))
         assert block_of(app) == 16
         assert cells_seen(app) == (13, 13)
         assert not app.heatmap.show_vertical_scrollbar
         assert app.heatmap.legend(60).plain.startswith("max of 16×16  log ≤1e-4")
         app.assert_nothing_is_stale()
+        await show(pilot, scale="linear")
+        assert app.heatmap.scale == "linear", "a person's choice comes first"
 
 
-async def test_a_map_of_many_tokens_is_on_the_logarithmic_scale_unless_another_was_chosen() -> None:
-    async with HeatmapApp().run_test(size=(60, 18)) as pilot:
-        scales = [(await show(pilot, attention(tokens))).heatmap.scale for tokens in (64, 65, 64)]
-        assert scales == ["linear", "log", "linear"]
-        app = await show(pilot, attention(200), "linear")
-        assert app.heatmap.scale == "linear"
-
-
-async def test_labels_of_blocks_are_their_first_query_and_key() -> None:
+async def test_the_mouse_picks_a_block_whose_labels_are_its_first_query_and_key() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot, attention(200, tokens=[f"t{number}" for number in range(200)]))
         lines = [app.picture.line(row) for row in range(18)]
         assert [line.split()[:2] for line in lines[2:5]] == [["0", "t0"], ["16", "t16"], ["32", "t32"]]
-        first = lines[2].index("[]")
-        header = ["".join(lines[row][first + 2 * column :][:2] for row in range(2)).strip() for column in range(13)]
+        edge = lines[2].index("[]")
+        header = ["".join(lines[row][edge + 2 * column :][:2] for row in range(2)).strip() for column in range(13)]
         assert header == [str(16 * column) for column in range(13)]
+        for offset, cursor in (
+            ((edge + 2 * 3 + 1, 2 + 5), (80, 48)),
+            ((2, 2 + 2), (32, 48)),
+            ((edge + 2 * 6, 1), (32, 96)),
+        ):
+            await pilot.click(offset=offset)
+            assert app.heatmap.cursor == cursor
+        app.assert_nothing_is_stale()
 
 
 async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> None:
@@ -450,8 +417,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert "queries 112–127, keys 64–79" in heatmap.readout()
         sizes = []
         for key in (">", "greater_than_sign", ">", ">", ">"):
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             sizes.append(block_of(app))
             app.assert_nothing_is_stale()
             assert heatmap.cursor == place
@@ -461,8 +427,7 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert heatmap.readout().startswith(f"query {place[0]} ")
         sizes = []
         for key in ("<", "less_than_sign", "<", "<", "<"):
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             sizes.append(block_of(app))
         assert sizes == [2, 4, 8, 16, 16]
         assert heatmap.cursor == place
@@ -473,11 +438,9 @@ async def test_one_key_switches_between_the_whole_map_and_single_weights() -> No
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot, attention(100))
         for size in (8, 1, 8):
-            await pilot.press("unbound:heatmap.fit")
-            await pilot.pause()
+            await press(pilot, "unbound:heatmap.fit")
             assert block_of(app) == size
-        await pilot.press(">", "unbound:heatmap.fit")
-        await pilot.pause()
+        await press(pilot, ">", "unbound:heatmap.fit")
         assert block_of(app) == 8
         await show(pilot, attention(10))
         for key in ("unbound:heatmap.fit", "<", ">"):
@@ -486,21 +449,27 @@ async def test_one_key_switches_between_the_whole_map_and_single_weights() -> No
         app.assert_nothing_is_stale()
 
 
-async def test_cells_show_the_largest_weight_or_the_mean() -> None:
+async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         shown = attention(200)
         app = await show(pilot, shown)
         block = shown.weights[16:32, :16]
         await pilot.press("down")
         assert app.moves[-1] == (16, 0, float(block.max()))
-        await pilot.press("unbound:heatmap.pooling")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.pooling")
         assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
         assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
         assert f"mean {block.mean():.4f}" in app.heatmap.readout()
         app.assert_nothing_is_stale()
+        app.heatmap.move_to(120, 70)
+        await pilot.press(">", ">")
+        cursor = app.heatmap.cursor
+        await show(pilot, attention(200, seed=1))
+        assert (block_of(app), app.heatmap.cursor) == (4, cursor)
+        assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
+        app.assert_nothing_is_stale()
         await pilot.press("unbound:heatmap.pooling")
-        assert app.heatmap.legend(60).plain.startswith("max of 16×16")
+        assert app.heatmap.legend(60).plain.startswith("max of 4×4")
 
 
 async def test_keys_move_by_cells() -> None:
@@ -512,35 +481,9 @@ async def test_keys_move_by_cells() -> None:
             (["ctrl+left"], (83, 0)),
         ):  # fmt: skip
             app.heatmap.move_to(83, 83)
-            await pilot.press(*keys)
-            await pilot.pause()
+            await press(pilot, *keys)
             assert app.heatmap.cursor == cursor, keys
             app.assert_nothing_is_stale()
-
-
-async def test_the_mouse_picks_a_block() -> None:
-    async with HeatmapApp().run_test(size=(60, 18)) as pilot:
-        app = await show(pilot, attention(200))
-        edge = app.picture.line(2).index("[]")
-        await pilot.click(offset=(edge + 2 * 3 + 1, 2 + 5))
-        assert app.heatmap.cursor == (80, 48)
-        await pilot.click(offset=(2, 2 + 2))
-        assert app.heatmap.cursor == (32, 48)
-        await pilot.click(offset=(edge + 2 * 6, 1))
-        assert app.heatmap.cursor == (32, 96)
-        app.assert_nothing_is_stale()
-
-
-async def test_another_head_keeps_zoom_pooling_and_cursor() -> None:
-    async with HeatmapApp().run_test(size=(60, 18)) as pilot:
-        app = await show(pilot, attention(200))
-        app.heatmap.move_to(120, 70)
-        await pilot.press(">", ">", "unbound:heatmap.pooling")
-        cursor = app.heatmap.cursor
-        await show(pilot, attention(200, seed=1))
-        assert (block_of(app), app.heatmap.cursor) == (4, cursor)
-        assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
-        app.assert_nothing_is_stale()
 
 
 async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
@@ -555,8 +498,7 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
             assert block_of(app) == block
             app.assert_nothing_is_stale()
         await pilot.press(">")
-        await pilot.resize_terminal(150, 48)
-        await pilot.pause()
+        await resize(pilot, 150, 48)
         assert block_of(app) == 8
 
 
@@ -580,7 +522,7 @@ class Elsewhere:
         self.app.heatmap.show(self.source)
 
 
-async def test_a_long_map_is_fetched_only_in_and_around_the_view() -> None:
+async def test_a_long_map_is_fetched_only_in_and_around_the_view_and_blank_until_it_has_come() -> None:
     async with HeatmapApp().run_test(size=(60, 18)) as pilot:
         app = await show(pilot)
         heatmap = app.heatmap
@@ -612,19 +554,7 @@ async def test_a_long_map_is_fetched_only_in_and_around_the_view() -> None:
             await pilot.pause()
             assert app.moves[-1] == (*heatmap.cursor, float(far.shown.weights[heatmap.cursor]))
         app.assert_nothing_is_stale()
-
-
-async def test_weights_are_blank_until_they_have_come() -> None:
-    async with HeatmapApp().run_test(size=(60, 18)) as pilot:
-        app = await show(pilot)
-        heatmap = app.heatmap
-        far = Elsewhere(app, attention(3000))
-        heatmap.show(far.source)
-        far.answer()
-        await pilot.press("unbound:heatmap.fit")
-        far.answer()
-        await pilot.press("G", "end")
-        await pilot.pause()
+        await press(pilot, "G", "end")
         assert heatmap.cursor == (2999, 2999)
         assert heatmap.readout() == ""
         app.assert_nothing_is_stale()

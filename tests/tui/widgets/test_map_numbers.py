@@ -12,7 +12,7 @@ import pytest
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, settle, type_keys
-from tests.tui.painted import NASTY, good_terminal
+from tests.tui.painted import press
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, keep_cells_small, rgb, show
 from tui.drawing.cells import WIDTH, format_weight
 from tui.drawing.ramps import LEGIBLE, contrast, ramp
@@ -21,13 +21,11 @@ from tui.widgets.heatmap import Heatmap
 
 
 @pytest.fixture(autouse=True)
-def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_cells_small(monkeypatch)
-    good_terminal(monkeypatch)
 
 
 def numbers(app: HeatmapApp, header: int, gutter: int, rows: int, columns: int) -> list[list[str]]:
-    """Read what is written in the cells."""
     lines = [app.picture.line(header + row).ljust(gutter + WIDTH * columns) for row in range(rows)]
     return [[line[gutter + WIDTH * at : gutter + WIDTH * (at + 1)].strip() for at in range(columns)] for line in lines]
 
@@ -52,12 +50,11 @@ def test_a_difference_keeps_its_sign(sign: int) -> None:
         assert written not in ("+0", "-0")
 
 
-async def test_cells_hold_their_weights_and_masked_ones_are_blank() -> None:
+async def test_cells_hold_their_weights_on_the_colours_of_their_levels_and_masked_ones_are_blank() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
         app = await show(pilot, shown)
-        await pilot.press("unbound:heatmap.numbers", "down", "down", "right")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers", "down", "down", "right")
         assert app.picture.line(0).rstrip() == "q ↓ k → The  qui… bro… fox  jum… over"
         written = numbers(app, 1, 8, 6, 6)
         for query in range(6):
@@ -66,10 +63,15 @@ async def test_cells_hold_their_weights_and_masked_ones_are_blank() -> None:
                     assert written[query][key] == ""
                 else:
                     assert float(written[query][key]) == pytest.approx(float(shown.weights[query, key]), abs=0.0005001)
+        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
+        for query, key in ((3, 1), (3, 3), (4, 0)):
+            level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
+            for at in range(8 + WIDTH * key, 8 + WIDTH * (key + 1)):
+                assert rgb(app.picture.style(1 + query, at)) == colours[level].triplet
         app.assert_nothing_is_stale()
 
 
-async def test_another_map_of_the_same_levels_has_its_own_numbers() -> None:
+async def test_another_map_of_the_same_levels_has_its_own_numbers_zero_is_written_and_nan_marked() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(4))
         await pilot.press("unbound:heatmap.numbers")
@@ -79,42 +81,21 @@ async def test_another_map_of_the_same_levels_has_its_own_numbers() -> None:
             gutter = app.picture.line(1).index(f".{weight * 1000:.0f}")
             assert numbers(app, 1, gutter, 2, 2)[1][1] == f".{weight * 1000:.0f}"
             app.assert_nothing_is_stale()
-
-
-async def test_an_unmasked_zero_is_written_and_nan_is_marked() -> None:
-    weights = np.array([[0.0, 1.0], [np.nan, 0.25]], dtype=np.float32)
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        app = await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights))
-        await pilot.press("unbound:heatmap.numbers", "down", "right")
-        await pilot.pause()
-        assert app.picture.line(1).split()[2:] == ["0", "1.00"]
+        weights = np.array([[0.0, 1.0], [np.nan, 0.25]], dtype=np.float32)
+        await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights))
+        await press(pilot, "down", "right")
+        assert app.picture.line(1).split()[2:] == ["0", "1.00"], "no key is masked"
         assert app.picture.line(2).split()[2:] == ["?", ".250"]
-
-
-async def test_the_colours_behind_numbers_are_those_of_the_levels() -> None:
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        shown = attention(5)
-        app = await show(pilot, shown)
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
-        gutter = app.picture.line(3).index(".")
-        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
-        for query, key in ((2, 1), (3, 3), (4, 0)):
-            level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
-            for at in range(gutter + WIDTH * key, gutter + WIDTH * (key + 1)):
-                assert rgb(app.picture.style(1 + query, at)) == colours[level].triplet
 
 
 @pytest.mark.parametrize("colours", ["truecolor", ""])
 async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
     colours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good_terminal(monkeypatch)
     monkeypatch.setenv("COLORTERM", colours)
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(5))
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers")
         lowest = app.heatmap._styles_now[0]
         assert lowest == app.heatmap.get_component_rich_style("heatmap--label")
         assert lowest.color is not None
@@ -130,12 +111,10 @@ async def test_without_colours_the_numbers_stand_alone_and_the_legend_says_so(
     async with HeatmapApp(ascii=ascii_only).run_test(size=(80, 20)) as pilot:
         app = await show(pilot, attention(4))
         assert app.heatmap.legend().plain.startswith("linear 0")
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers")
         assert app.heatmap.legend().plain == "weights as numbers"
         assert not set("░▒▓█@%") & set("".join(app.picture.line(row) for row in range(20)))
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers")
         assert app.heatmap.legend().plain.startswith("linear 0")
         app.assert_nothing_is_stale()
 
@@ -146,8 +125,7 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
         app = await show(pilot, shown)
         before = app.heatmap.pooled
         assert before is not None
-        await pilot.press("unbound:heatmap.numbers", "unbound:heatmap.pooling")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers", "unbound:heatmap.pooling")
         pooled = app.heatmap.pooled
         assert pooled is not None
         assert pooled.window.block > before.window.block  # the whole map stays in view
@@ -156,8 +134,7 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
             written = app.picture.line(1 + row).split()[2 : 2 + row + 1]
             assert [float(each) for each in written] == pytest.approx(list(expected[row, : row + 1]), abs=0.0006)
         app.assert_nothing_is_stale()
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers")
         again = app.heatmap.pooled
         assert again is not None
         assert again.window.block == before.window.block
@@ -168,25 +145,14 @@ async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(30)
         app = await show(pilot, shown)
-        await pilot.press("unbound:heatmap.numbers", "G", "end")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers", "G", "end")
         assert app.heatmap.cursor == (29, 29)
         lines = [app.picture.line(row) for row in range(20)]
         assert any(format_weight(float(shown.weights[29, 29]), is_signed=False) in line for line in lines)
         app.assert_nothing_is_stale()
         for key in ("left", "up", "home", "left", "end", "gg", "unbound:heatmap.numbers", "G"):
-            await pilot.press(*key if key == "gg" else (key,))
-            await pilot.pause()
+            await press(pilot, *key if key == "gg" else (key,))
             app.assert_nothing_is_stale()
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_any_token_fits_above_its_numbers(ascii_only: bool) -> None:
-    async with HeatmapApp(ascii=ascii_only).run_test(size=(160, 40)) as pilot:
-        app = await show(pilot, attention(len(NASTY), tokens=NASTY, causal=False))
-        await pilot.press("unbound:heatmap.numbers", "down")
-        await pilot.pause()
-        app.assert_nothing_is_stale()
 
 
 async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], Path]) -> None:
@@ -209,11 +175,9 @@ async def test_differences_are_written_with_their_sign() -> None:
         weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
         shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
         app = await show(pilot, shown)
-        await pilot.press("unbound:heatmap.numbers")
-        await pilot.pause()
+        await press(pilot, "unbound:heatmap.numbers")
         await show(pilot, replace(shown, other=np.zeros((2, 2), dtype=np.float32)))
-        await pilot.press("down", "right")
-        await pilot.pause()
+        await press(pilot, "down", "right")
         assert app.picture.line(1).split()[2:] == ["-.001", "-5e-4"]
         assert app.picture.line(2).split()[2:] == ["-2e-7", "~0"]
         app.assert_nothing_is_stale()

@@ -10,15 +10,9 @@ import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from tests.tui.painted import PaintedApp, good_terminal
+from tests.tui.painted import PaintedApp, press, resize
 from tui.drawing.plots import Curve, Line
-from tui.toolkit.line_filters import ascii_cells
 from tui.widgets.spectra import SpectraView
-
-
-@pytest.fixture(autouse=True)
-def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
 
 
 async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> None:
@@ -35,18 +29,6 @@ async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> Non
         ]
 
 
-async def test_the_log_scale_counts_decades() -> None:
-    async with SpectraApp().run_test(size=(40, 5)) as pilot:
-        app = await show(pilot, [Curve("QK", np.array([1.0, 0.1, 0.01, 0.001, 0.0001]), None, "")])
-        assert app.view.scale == "log"
-        assert [app.picture.line(row).rstrip() for row in range(1, 5)] == [
-            "   1┤⠉⠉⠑⠒⠢⠤⢄⣀⡀",
-            "    ││       ⠈⠉⠑⠒⠒⠤⠤⣀⣀",
-            "0.01┤│                ⠉⠉⠒⠒⠤⠤⢄⣀⡀",
-            "1e-4┤│                        ⠈⠉⠑⠒⠢⠤⢄⣀⡀",
-        ]
-
-
 async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
     async with SpectraApp().run_test(size=(40, 2)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 0.5]), None, "rank 2/3")])
@@ -54,13 +36,6 @@ async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
             " QK  0.1…8 rank 2/3",
             f"{'⠉' * 23}{'⠒' * 10}⠢⠤⠤⠤⠤⠤",
         ]
-
-
-async def test_the_circuits_stand_beside_each_other() -> None:
-    async with SpectraApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, curves())
-        names = [line.split()[0::3] for line in app.text().splitlines() if "rank" in line]
-        assert names == [["Q", "V"], ["K", "O"], ["QK", "OV"]]
 
 
 @pytest.mark.parametrize(
@@ -100,23 +75,12 @@ async def test_curves_have_the_background_of_the_plot(theme: str) -> None:
         assert len({style.color for style in dots}) == 3 + 1, "two lines, chance and the cursor"
 
 
-async def test_in_ascii_everything_is_ascii() -> None:
-    async with SpectraApp(ascii=True).run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.2]), "rank 2/2 · σ₁ 2 – 中")])
-        await pilot.press("right")
-        await pilot.pause()
-        readout = ascii_cells(app.view.readout())
-        assert readout == "QK s2 = 1 | energy 20.00 % | cumulative 100.00 % | chance 1.2"
-        assert app.text().replace("\n", "").isascii()
-
-
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 8), (56, 16), (80, 24), (154, 60)])
 @pytest.mark.parametrize("count", [1, 64, 2000])
 async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, int], count: int) -> None:
     async with SpectraApp().run_test(size=size) as pilot:
         app = await show(pilot, curves(count))
-        await pilot.press("right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
-        await pilot.pause()
+        await press(pilot, "right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
         app.view.scale = "linear"
         app.view._draw()
         await show(pilot, curves(count, seed=1))
@@ -128,12 +92,10 @@ async def test_a_pane_too_small_for_six_plots_shows_the_selected_one() -> None:
     async with SpectraApp().run_test(size=(24, 5)) as pilot:
         app = await show(pilot, curves())
         assert app.picture.line(0).startswith(" Q  rank 64/64")
-        await pilot.press("down")
-        await pilot.pause()
+        await press(pilot, "down")
         assert app.picture.line(0).startswith(" K  rank 63/64")
         app.assert_nothing_is_stale()
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause()
+        await resize(pilot, 80, 24)
         assert sum(line.count("rank") for line in app.text().splitlines()) == 6
 
 
@@ -212,8 +174,7 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             app.view.move_to("K", 12)
             await pilot.pause()
             assert (app.view.matrix, app.view.index) == ("K", 12)
-            await pilot.press(*keys)
-            await pilot.pause()
+            await press(pilot, *keys)
             assert (app.view.matrix, app.view.index) == (matrix, index), keys
             values = next(curve.values for curve in shown if curve.matrix == matrix)
             assert app.moves[-1] == (matrix, index, float(values[index - 1])), keys
@@ -254,8 +215,7 @@ async def test_the_mouse_chooses_the_matrix_and_the_value() -> None:
 async def test_the_cursor_is_drawn_in_the_selected_plot_only() -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         app = await show(pilot, curves(8, baseline=False))
-        await pilot.press("down", "right", "right")
-        await pilot.pause()
+        await press(pilot, "down", "right", "right")
         cursor = "38;2;78;191;113"
         at = {cell for cell, (_, style) in app.picture.cells.items() if cursor in style}
         left = app.picture.line(10).index("┤") + 1
@@ -287,8 +247,7 @@ async def test_a_move_sends_few_bytes_and_another_head_only_what_changes() -> No
         await pilot.pause()
         for key in ("right", "right", "pagedown", "end", "left"):
             app.written = 0
-            await pilot.press(key)
-            await pilot.pause()
+            await press(pilot, key)
             assert app.written < 1000, key
         app.written = 0
         await show(pilot, curves())
