@@ -15,10 +15,9 @@ from engine.values.heads import MATRICES
 from engine.values.table import RANK_COLUMNS
 from tests.cli.test_export import dense_matrices, noise_in, reference
 from tests.conftest import TinyModel
-from tests.exporting import as_exported, exported
+from tests.exporting import exported
 from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys
 from tui.drawing.numbers import rough_number
-from tui.export.view_table import table_in_view
 
 DRAWS = 50
 """Heads, and layers, that a test simulates."""
@@ -92,14 +91,6 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             chances = [float(ranks[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough_number(each, in_column=True) for each in chances)]
             await type_keys(pilot, "m")
-
-
-async def test_the_table_of_ranks_on_screen_is_the_exported_one_with_its_chance(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2")
-    ranks = [exported(folder, "ranks", "--layer", "1", *head) for head in ([], ["--head", "all"])]
-    async with explorer(folder, head="L1H0") as (app, pilot):
-        await press(pilot, "2")
-        assert as_exported(table_in_view(app.views)[0]) == [row for table in ranks for row in table]
 
 
 def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:

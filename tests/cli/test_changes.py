@@ -8,7 +8,6 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from engine.mathematics.measures import MEASURES
 from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
+from tests.cli.test_export import eager
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
 from tests.engine.mathematics.dense_spectra import dense_matrices
@@ -237,14 +237,6 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
     )
 
 
-def eager_maps(folder: Path) -> np.ndarray[Any, Any]:
-    """Give the maps that transformers itself returns: (layers, heads, queries, keys)."""
-    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
-    ids = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCE, return_tensors="pt").input_ids
-    with torch.no_grad():
-        return torch.cat(model(ids, output_attentions=True).attentions).numpy()
-
-
 def test_differences_of_attention_are_those_of_transformers_maps(
     edited: Callable[[Edit], tuple[Path, Path]], tmp_path: Path
 ) -> None:
@@ -252,7 +244,7 @@ def test_differences_of_attention_are_those_of_transformers_maps(
         tensors[LLAMA.format(1, "q")] *= -1
 
     first, other = edited(edit)
-    before, now = eager_maps(first), eager_maps(other)
+    before, now = (np.stack(eager(each, SENTENCE)[1]) for each in (first, other))
     table = exported(first, "attention", "--vs", other, "--text", SENTENCE)
     assert tuple(table[0])[7:] == ("weight", "weight_chance", "weight_other", "difference")
     for row in table:

@@ -144,12 +144,6 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
             assert row[f"{side}_tokens"] == join_tokens(tokens)
 
 
-def test_tokens_of_a_cell_are_joined_by_bars() -> None:
-    assert join_tokens([r"\x04", " a", r"\n", "a|b"]) == r"\x04| a|\n|a\|b"
-    assert join_tokens(["\\", "R"]) == r"\\|R", "the backslash is a token's, and the bar is none"
-    assert join_tokens(["\\|", "\\"]) == r"\\\||" + "\\"
-
-
 def test_terms_of_a_pair_known_by_hand() -> None:
     # QK reads e1 as query and e2 as key, twice as strong as e2 as query and e1 as key.
     query = ScoreSide(torch.tensor([3.0, 5.0, 7.0]), torch.tensor([[2.0, 0, 0], [0, 1.0, 0]]), torch.tensor([0.0, 0.5]))

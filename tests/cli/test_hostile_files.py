@@ -25,7 +25,6 @@ SAMPLE = ("gpt2", "llama", "bert", "t5")
 
 
 def changed(folder: Path, name: str = "config.json", **settings: Any) -> Path:
-    """Change fields of a JSON file."""
     file = folder / name
     content = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps(content | settings), encoding="utf-8")

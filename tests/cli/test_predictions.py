@@ -172,30 +172,8 @@ def seen_through_the_end(own: Own, model_type: str) -> tuple[list[Tensor], list[
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
-def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type: str) -> None:
-    folder = tiny_model(model_type, with_head=True)
-    own = Own(folder, model_type)
-    states, logits = seen_through_the_end(own, model_type)
-    rows = exported(folder, "lens", "--text", TEXT, "--top", "2")
-    assert [row["layer"] for row in rows] == ["embedding", "embedding", "0", "0", "1", "1"]
-    for layer, whole in enumerate(states):
-        x = whole[own.position]
-        values, ids = logits[layer][own.position].topk(2)
-        found = [row for row in rows if row["layer"] == str(layer)]
-        assert [int(row["token_id"]) for row in found] == ids.tolist()
-        assert [float(row["logit"]) for row in found] == pytest.approx(values.tolist(), abs=1e-4)
-        assert float(found[0]["norm"]) == pytest.approx(float(x.norm()), rel=1e-5)
-        assert {float(row["probability_chance"]) for row in found} == {1 / logits[layer].shape[1]}
-        if layer:
-            before = states[layer - 1][own.position]
-            at_right_angles = math.hypot(float(before.norm()), float((x - before).norm()))
-            assert float(found[0]["norm_chance"]) == pytest.approx(at_right_angles, rel=1e-5)
-    assert [row["norm_chance"] == "" for row in rows] == [True, True, False, False, False, False]
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
 @pytest.mark.parametrize("logits_at_once", [1, 1 << 22])
-def test_the_lens_of_all_positions_has_every_token_at_every_layer(
+def test_the_lens_looks_through_the_whole_head_at_every_layer_and_token(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str, logits_at_once: int
 ) -> None:
     monkeypatch.setattr("engine.analysis.predictions.LOGITS_AT_ONCE", logits_at_once)
@@ -212,9 +190,18 @@ def test_the_lens_of_all_positions_has_every_token_at_every_layer(
         assert [float(row["logit"]) for row in found] == pytest.approx(values.flatten().tolist(), abs=1e-4)
         assert [float(row["norm"]) for row in found[::2]] == pytest.approx(whole.norm(dim=1).tolist(), rel=1e-5)
     at_last = [row for row in rows if row["position"] == str(own.position)]
-    names = ("stack", "layer", "position", "at", "place", "token_id", "token")
-    for row, alone in zip(at_last, exported(folder, "lens", "--text", TEXT, "--top", "2"), strict=True):
-        assert [row[name] for name in names] == [alone[name] for name in names]
+    alone = exported(folder, "lens", "--text", TEXT, "--top", "2")
+    assert [row["layer"] for row in alone] == ["embedding", "embedding", "0", "0", "1", "1"]
+    for row, other in zip(at_last, alone, strict=True):
+        for name in ("stack", "layer", "position", "at", "place", "token_id", "token"):
+            assert row[name] == other[name]
+        for name in ("logit", "norm"):
+            assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-5)
+        assert float(other["probability_chance"]) == 1 / logits[0].shape[1]
+    before, after = (each[own.position] for each in states)
+    at_right_angles = math.hypot(float(before.norm()), float((after - before).norm()))
+    assert float(alone[-1]["norm_chance"]) == pytest.approx(at_right_angles, rel=1e-5)
+    assert [row["norm_chance"] == "" for row in alone] == [True, True, False, False, False, False]
 
 
 def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None:
@@ -249,7 +236,6 @@ def test_a_handwritten_module_says_why_it_has_only_predictions() -> None:
             engine.table(view, Query(text="1 2 3")).result()
     with pytest.raises(EngineError, match="cannot be switched off"):
         engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()
-    engine.stop()
 
 
 HEADS = {"gpt2": "decoder.L1H2", "llama": "decoder.L0H3", "gemma2": "decoder.L0H1", "t5": "cross.L2H1",
@@ -290,9 +276,7 @@ def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, 
     assert abs(float(after[token] - before[token])) > 1e-3
 
 
-def test_heads_of_several_layers_are_off_together_by_their_means(
-    tiny_model: TinyModel,
-) -> None:
+def test_heads_of_several_layers_are_off_together_by_their_means(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     own = Own(folder, "gpt2")
     first, second = (own.output("decoder", layer) for layer in (0, 1))

@@ -29,7 +29,6 @@ Stored = dict[str, Tensor]
 
 
 def orthonormal(size: int, count: int, seed: int) -> Tensor:
-    """Draw orthonormal columns (size, count)."""
     drawn = torch.randn(size, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     basis: Tensor = torch.linalg.qr(drawn)[0]
     return basis
@@ -48,12 +47,10 @@ def falling(rank: int, outlier: float) -> Tensor:
 
 
 def plain(dtype: torch.dtype) -> Callable[[Tensor], Stored]:
-    """Store numbers of a dtype."""
     return lambda weight: {"weight": weight.to(dtype)}
 
 
 def widened(weight: Tensor) -> Stored:
-    """Store numbers of bfloat16 as float32."""
     return {"weight": weight.bfloat16().float()}
 
 

@@ -222,7 +222,6 @@ def module_opened(module: nn.Module, tokenizer: Any = None) -> OpenModel:
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """Name the cells."""
     return [dict(zip(table.columns, row, strict=True)) for row in table]
 
 
@@ -415,15 +414,15 @@ def test_a_side_that_meets_no_tokens_says_so(tiny_model: TinyModel) -> None:
     ]  # fmt: skip
 
 
-def turned_keys(model: Any, distance: int) -> Tensor:
-    """Turn a tiny Llama's key weights by a distance with transformers' own rotation, column by column."""
+def turned_keys(model: Any, layer: int, distance: int) -> Tensor:
+    """Turn a tiny Llama's key weights with transformers' own rotation, column by column: (keys, head_dim, d_model)."""
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
 
-    key = model.model.layers[1].self_attn.k_proj.weight.detach().double()[:8]  # (head_dim, d_model)
-    columns = key.T[None, None]  # as if each column were a token's key
-    cos, sin = LlamaRotaryEmbedding(model.config)(columns, torch.full((1, 32), -distance))
-    found: Tensor = (columns * cos.double() + rotate_half(columns) * sin.double())[0, 0].T
-    return found
+    weight: Tensor = model.layers[layer].self_attn.k_proj.weight.detach().double()
+    columns = weight.unflatten(0, (-1, 8)).mT  # each as if it were a token's key
+    cos, sin = LlamaRotaryEmbedding(model.config)(columns, torch.full((1, columns.shape[1]), -distance))
+    turned: Tensor = (columns * cos.double() + rotate_half(columns) * sin.double()).mT
+    return turned
 
 
 @pytest.mark.parametrize("distance", ["0", "5"])
@@ -431,7 +430,7 @@ def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_mod
     folder = tiny_model("llama", with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     matrices = of_head(model, 1, "1")
-    matrices["K"] = turned_keys(model, int(distance))
+    matrices["K"] = turned_keys(model.model, 1, int(distance))[0]
     matrices["QK"] = matrices["Q"].T @ matrices["K"]
     expected = by_definition(matrices, torch.eye(32, dtype=torch.float64))
     (row,) = exported(folder, "circuits", "--head", "L1H1", "--distance", distance)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, attn_tui_apart
+from tests.opening import run_apart
 from tests.terminal import COMMAND, Terminal
 
 
@@ -66,12 +65,6 @@ def test_a_folder_without_configuration_or_weights(tiny_copy: TinyModel, missing
     folder = tiny_copy("gpt2")
     (folder / missing).unlink()
     assert said in refusal("export", folder, "ranks")
-
-
-def test_a_configuration_that_is_no_json(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("gpt2")
-    (folder / "config.json").write_text("{ not json", encoding="utf-8")
-    assert "config.json is not readable JSON" in refusal("export", folder, "ranks")
 
 
 def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
@@ -162,6 +155,7 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
         (("composition", "-o", "x.npz"), "composition is a table"),
         (("ablation", "--text", "hi", "--off", "L1H0", "--head", "L1H1"), "--off already names the heads"),
         (("ranks", "--where"), "see attn-tui export --help"),
+        (("weights", "--where", "norm > 1"), "only with --norms"),
         (("nonsense",), "nonsense"),
     ],
 )
@@ -181,8 +175,7 @@ def test_help_and_version_import_nothing_heavy() -> None:
         "try: command(['--version'])\nexcept SystemExit: pass\n"
         "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert run_apart(code).splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
