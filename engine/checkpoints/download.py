@@ -328,11 +328,11 @@ def main() -> None:
     arguments = sys.argv[1:]
     which = arguments.pop(0) if arguments[0] in (BRANCHES, ATTENTION) else ""
     name, revision = arguments[0], arguments[1] if len(arguments) > 1 else None
+    from huggingface_hub import HfApi  # before the Hub's time begins: a busy machine takes seconds to import it
+
     write_message(asking=name)
     try:
         if which == BRANCHES:
-            from huggingface_hub import HfApi
-
             write_message(names=[each.name for each in HfApi().list_repo_refs(name).branches])
         else:
             write_message(folder=str((fetch_attention if which else fetch)(name, revision)))
