@@ -128,24 +128,15 @@ def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterat
     for query in range(count) if some is None else range(some.start, min(some.stop, count)):
         chances: Sequence[str | float] = attention.chance_of(query) or [NOTHING] * len(keys)
         token, own = attention.query_tokens[query], attention.weights[query].tolist()
-        if attention.other is None:
-            for key, (key_token, weight, chance) in enumerate(zip(keys, own, chances, strict=True)):
-                yield (*place, query, key, token, key_token, weight, chance)
-        else:
-            others = attention.other[query].tolist()
-            for key, (key_token, weight, chance, other) in enumerate(zip(keys, own, chances, others, strict=True)):
-                yield (*place, query, key, token, key_token, weight, chance, other, other - weight)
+        others = None if attention.other is None else attention.other[query].tolist()
+        for key, (key_token, weight, chance) in enumerate(zip(keys, own, chances, strict=True)):
+            row = (*place, query, key, token, key_token, weight, chance)
+            yield row if others is None else (*row, others[key], others[key] - weight)
 
 
-def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> LargeTable:
-    """List every weight of maps, or of two models' maps with their difference."""
-
-    def every() -> Iterator[Row]:
-        for one in maps:
-            yield from attention_rows(one)
-            del one  # before the next is computed
-
-    return LargeTable("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, every())
+def attention_table(maps: Iterable[AttentionMap]) -> LargeTable:
+    """List every weight of maps."""
+    return LargeTable("attention", ATTENTION_COLUMNS, (row for one in maps for row in attention_rows(one)))
 
 
 def difference_of_heads_table(attention: AttentionMap, other: MapName) -> LargeTable:
@@ -158,7 +149,8 @@ def map_table(attention: AttentionMap) -> LargeTable:
     """List every weight of a map as rows of ``attention``, or of ``rollout`` if it is one."""
     if attention.name.is_rollout:
         return LargeTable("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
-    return attention_table([attention], attention.other is not None)
+    columns = ATTENTION_COLUMNS if attention.other is None else DIFFERENCE_COLUMNS
+    return LargeTable("attention", columns, attention_rows(attention))
 
 
 def block_table(maps: Iterable[PooledMap]) -> LargeTable:

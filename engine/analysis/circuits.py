@@ -220,7 +220,7 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
     plain = known[found]
     if plain is None or not is_folded:
         return plain
-    gain = final_gain(model.outline, layer.stack, layer.d_output, model.source.tensors.entries)
+    gain = final_gain(model.outline, layer, model.source.tensors.entries)
 
     def folded() -> Tensor:
         centred = plain - shapes[0][0] * torch.outer(mean_row(tables.rows(unembedding)), mean_row(tables.rows(source)))

@@ -98,7 +98,7 @@ def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> 
         )
     gain = None
     if query.fold_norm and found.unembedding is not None:
-        gain = final_gain(model.outline, layer.stack, layer.d_output, model.source.tensors.entries)
+        gain = final_gain(model.outline, layer, model.source.tensors.entries)
     return (
         (yield from _side(model, "input", found.source, layer.d_values, None, query.top)),
         (yield from _side(model, "output", found.unembedding, layer.d_output, gain, query.top)),

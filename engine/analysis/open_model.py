@@ -12,7 +12,6 @@ from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.locate import find_other, find_source
-from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.mathematics.attention import visible_keys
 from engine.values import memory
 from engine.values.attention import AttentionMap, AttentionMaps, Sentence
@@ -60,7 +59,6 @@ class OpenModel:
             choose_device(options.device)  # refuses a missing device at once, even if the cache has all spectra
         self.spectra = SpectraStore(source, options, self._notify)
         self._cached: dict[Hashable, Any] = {}
-        self._opened_files = OpenedFiles(source.files)
         self._reader: MapReader | None = None
         self._failure: EngineError | None = None
         self._other: OpenModel | None = None
@@ -121,7 +119,7 @@ class OpenModel:
                 raise self._failure
             self._reader = self._load()
             self._reader.tell = self._tell
-        self._opened_files.check()  # on a CPU the weights may stay in their files
+        self.source.opened.check()  # on a CPU the weights may stay in their files
         if text is not None:
             if self._reader.sentence is not None and self._reader.sentence.text != text:
                 self.forget_large_maps()  # before the new ones need the memory
@@ -169,7 +167,7 @@ class OpenModel:
         need = self.source.sentence_need(self.options.dtype)
         is_known = self.options.device == "cpu" or hasattr(sys.modules.get("torch"), "nn")
         placement = choose_placement(self.outline.name, need, self.options.device) if need and is_known else None
-        files, stored_bytes = len(self.source.files), self.outline.stored_bytes
+        files, stored_bytes = len(self.source.opened.files), self.outline.stored_bytes
         return MemoryReport(files, stored_bytes, layer_bytes, need, placement, memory.free_memory())
 
     # --- sentences
@@ -211,12 +209,6 @@ class OpenModel:
         """Return the formula of one layer's scores for a sentence, and the tokens along both axes of its maps."""
         reader = yield from self.reader(text, place=layer)
         return reader.scoring(layer, self.check)
-
-    def forget_sentence(self, text: str) -> Work[None]:
-        """Free what is kept of a sentence, unless it was the last one read."""
-        yield Lane.MODEL
-        if self._reader is not None:
-            self._reader.forget(text)
 
     def forget_large_maps(self) -> None:
         """Free the maps of a long sentence that `engine.analysis.large_maps` keeps."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -276,11 +276,8 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     missing = [head for head in wanted if head not in found]
     yield None
     for head, after in predictor.logits_without_each(prompt, missing, model.check, by_mean=query.by_mean):
-        found[head] = (
-            *_ablation_cells(logits, after, ShuffledChanges(logits, after), measured.token),
-            _name(model, head),
-            *_difference_change(measured, predictor.words, logits, after),
-        )
+        off = _name(model, head)
+        (found[head],) = _ablation_cells(logits, after, [measured.token], off, measured, predictor.words)
     (text, *_) = measured.texts(predictor.words)
     yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
 
@@ -295,21 +292,10 @@ def _ablate_together(model: OpenModel, query: Query) -> Groups:
         tokens = list(dict.fromkeys(several[0] + several[1]))
     else:
         tokens = [measured.token]
-    names = " ".join(_name(model, head) for head in query.off)
-    shuffled = ShuffledChanges(logits, after)
-    change = _difference_change(measured, predictor.words, logits, after)
-    yield RowGroup([
-        (NOTHING, NOTHING, NOTHING, token, text, *_ablation_cells(logits, after, shuffled, token), names, *change)
-        for token, text in zip(tokens, predictor.words.texts(tokens), strict=True)
-    ])  # fmt: skip
-
-
-def _difference_change(measured: MeasuredLogit, words: Words, before: Tensor, after: Tensor) -> tuple[Cell, ...]:
-    """Fill the columns that ``against`` adds: the other token, then before, after, the change, and its chance."""
-    if measured.against is None:
-        return ()
-    own, now = float(measured.of(before)), float(measured.of(after))
-    return measured.texts(words)[1], own, now, now - own, measured.spread(after.double() - before.double())
+    off = " ".join(_name(model, head) for head in query.off)
+    rows = _ablation_cells(logits, after, tokens, off, measured, predictor.words)
+    named = zip(tokens, predictor.words.texts(tokens), rows, strict=True)
+    yield RowGroup([(NOTHING, NOTHING, NOTHING, token, text, *cells) for token, text, cells in named])
 
 
 def _name(model: OpenModel, head: Head) -> str:
@@ -317,11 +303,22 @@ def _name(model: OpenModel, head: Head) -> str:
     return f"{head.stack}.{head}" if len(model.outline.stacks) > 1 else str(head)
 
 
-def _ablation_cells(logits: Tensor, after: Tensor, shuffled: ShuffledChanges, token: int) -> tuple[float, ...]:
-    """Fill a token's probability, then its logit: before, after, the change, and its chance.
+def _ablation_cells(
+    logits: Tensor, after: Tensor, tokens: Sequence[int], off: str, measured: MeasuredLogit, words: Words
+) -> Iterator[tuple[Cell, ...]]:
+    """Fill the cells of tokens from ``probability_before`` on: before, after, the change, and its chance.
 
     Chance is that of the same changes shuffled among the tokens.
     """
-    shares = [float(each.double().softmax(0)[token]) for each in (logits, after)]
-    before, now = float(logits[token]), float(after[token])
-    return *shares, shares[1] - shares[0], shuffled.change(token), before, now, now - before, shuffled.logit_change
+    shuffled, shares = ShuffledChanges(logits, after), [each.double().softmax(0) for each in (logits, after)]
+    difference: tuple[Cell, ...] = ()
+    if measured.against is not None:
+        own, now = float(measured.of(logits)), float(measured.of(after))
+        difference = measured.texts(words)[1], own, now, now - own, measured.spread(after.double() - logits.double())
+    for token in tokens:
+        share, new_share = (float(each[token]) for each in shares)
+        logit, new_logit = float(logits[token]), float(after[token])
+        yield (
+            share, new_share, new_share - share, shuffled.change(token),
+            logit, new_logit, new_logit - logit, shuffled.logit_change, off, *difference,
+        )  # fmt: skip

@@ -19,7 +19,7 @@ import numpy as np
 from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.source import Source
-from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
+from engine.checkpoints.tensor_reader import Checkpoint
 from engine.mathematics.chance import chance_of
 from engine.mathematics.measures import StoredSize, frobenius_norm, product_noise, random_norm, spectral_norm
 from engine.store.cache import SpectraCache
@@ -56,7 +56,6 @@ class SpectraStore:
         self._outline = source.anatomy.outline
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity, notify=notify)
-        self._files = OpenedFiles(source.files)
         self._lock = threading.Lock()
         self._decomposer: Decomposer | None = None
         self._has_told_of_room = False
@@ -65,7 +64,6 @@ class SpectraStore:
     def forget(self) -> None:
         """Read and compute everything anew, as the weights may have changed."""
         self._arrays: defaultdict[Head, Arrays] = defaultdict(dict)  # of heads and whole layers
-        self._groups: dict[tuple[Head, bool], tuple[frozenset[str], SpectraGroup]] = {}  # with the matrices asked for
         self._tensors: tuple[Head, TensorsReadOnce] | None = None  # of the selected head's layer
 
     @property
@@ -78,18 +76,12 @@ class SpectraStore:
     ) -> Work[SpectraGroup]:
         """Return the spectra of all heads of a layer, or of the whole layer; else as `arrays`.
 
-        They include the matrices that were asked for before.
+        They include the matrices that are known already.
         """
-        outline, key = self._outline.layer(layer), (layer.whole_layer, whole_layer)
-        asked, group = self._groups.get(key, (frozenset[str](), None))
-        if group is None or distance is not None or not asked.issuperset(matrices):
-            names = [outline.name] if whole_layer else list(outline.head_names())
-            asked, known = asked.union(matrices), self._arrays
-            rows, lacking = yield from self.arrays(names, asked, distance)
-            group = spectra_group(outline, names, rows, lacking)
-            if not distance and self._arrays is known:  # not forgotten meanwhile
-                self._groups[key] = asked, group
-        return group
+        outline = self._outline.layer(layer)
+        names = [outline.name] if whole_layer else list(outline.head_names())
+        rows, lacking = yield from self.arrays(names, matrices, distance)
+        return spectra_group(outline, names, rows, lacking)
 
     def head(
         self, head: Head, matrices: Collection[str] = MATRICES, distance: int | None = None
@@ -227,7 +219,7 @@ class SpectraStore:
         """Return the tensors of the selected head's layer, and free those of the layer before."""
         held = self._tensors
         if held is not None and held[0] == layer:
-            self._files.check()
+            self._source.opened.check()
             return held[1]
         self._tensors = None
         self._tensors = layer, TensorsReadOnce(self._source.tensors)
@@ -298,4 +290,4 @@ def spectra_group(
                 name, matrix, *shape, rows[place][matrix], float(noise[place]),
                 chance.get(matrix), float(scale[place]), float(chance_noise[place]),
             )  # fmt: skip
-    return SpectraGroup(layer.name, whole_layer, spectra, lacking)
+    return SpectraGroup(spectra, lacking)

@@ -23,7 +23,6 @@ from engine.architectures.rules import (
     why_never_rotated,
 )
 from engine.architectures.tensors import TensorEntry
-from engine.architectures.vocabulary import has_known_norms
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
@@ -333,8 +332,7 @@ def read_anatomy(
     if any(ADAPTED in module.outline.marks for module in modules.values()):
         notes = (*notes, f"{ADAPTED}: {MARKS[ADAPTED]}")
     anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
-    no_rotation, known = why_never_rotated(model_type, config), has_known_norms(anatomy.outline.model_type)
-    return replace(anatomy, outline=replace(anatomy.outline, no_rotation=no_rotation, has_known_norms=known))
+    return replace(anatomy, outline=replace(anatomy.outline, no_rotation=why_never_rotated(model_type, config)))
 
 
 def anatomy_of(

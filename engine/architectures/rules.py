@@ -43,7 +43,7 @@ class Rule:
     stored_transposed : whether weights are ``[in, out]``, as in transformers' Conv1D.
     model_types : the types that it is for; empty for any type.
     settings : the values that settings must have, each with the default of a setting that is left out.
-    query_latent, key_value_latent, output_first : the first steps of projections with two steps.
+    latents, output_first : the first steps of projections with two steps, those of queries, keys and values by matrix.
     output_groups : the setting with the number of groups of such an output; each group reads its own heads.
     biases : names of biases that differ from their projections'.
     is_by_head : whether all four are parameters ``[d_model, heads, head_dim]``, as in XLNet.
@@ -59,8 +59,7 @@ class Rule:
     stored_transposed: bool = False
     model_types: frozenset[str] = frozenset()
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    query_latent: Latent | None = None
-    key_value_latent: Latent | None = None
+    latents: Mapping[str, Latent] = field(default_factory=dict)
     biases: Mapping[str, str] = field(default_factory=dict)
     is_by_head: bool = False
     head_ratio: str = ""
@@ -72,12 +71,6 @@ class Rule:
     def projections(self) -> dict[str, str]:
         """The names by matrix."""
         return {"Q": self.query, "K": self.key, "V": self.value, "O": self.output}
-
-    @property
-    def latents(self) -> dict[str, Latent]:
-        """The first steps by matrix."""
-        by_matrix = {"Q": self.query_latent, "K": self.key_value_latent, "V": self.key_value_latent}
-        return {matrix: latent for matrix, latent in by_matrix.items() if latent is not None}
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -123,8 +116,8 @@ def _fused_rule(
     return Rule(name, name, name, output, layout, transposed, frozenset(model_types), settings)
 
 
-_COMPRESSED = Latent("kv_a_proj_with_mqa", "kv_a_layernorm")
-_COMPRESSED_QUERY = Latent("q_a_proj", "q_a_layernorm")
+_COMPRESSED = dict.fromkeys("KV", Latent("kv_a_proj_with_mqa", "kv_a_layernorm"))
+_ALL_COMPRESSED = {"Q": Latent("q_a_proj", "q_a_layernorm"), **_COMPRESSED}
 
 SEPARATE_NAMES = (
     ("q_proj", "k_proj", "v_proj"),                # llama and most since; bart, opt, phi
@@ -158,15 +151,13 @@ OUTPUT_NAMES = (
 """Names of output projections."""
 
 RULES: tuple[Rule, ...] = (
-    Rule("q_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT, key_value_latent=_COMPRESSED),
-    Rule("q_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT, key_value_latent=_COMPRESSED),  # bailing_hybrid
-    Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT,
-         query_latent=_COMPRESSED_QUERY, key_value_latent=_COMPRESSED),  # deepseek
-    Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT,
-         query_latent=_COMPRESSED_QUERY, key_value_latent=_COMPRESSED),
-    Rule("wq_b", "wkv", "wkv", "wo_b", query_latent=Latent("wq_a", "q_norm"),
+    Rule("q_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT, latents=_COMPRESSED),
+    Rule("q_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT, latents=_COMPRESSED),  # bailing_hybrid
+    Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT, latents=_ALL_COMPRESSED),  # deepseek
+    Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT, latents=_ALL_COMPRESSED),
+    Rule("wq_b", "wkv", "wkv", "wo_b", latents={"Q": Latent("wq_a", "q_norm")},
          output_first="wo_a", output_groups="o_groups"),  # deepseek_v4
-    Rule("q_b_proj", "kv_proj", "kv_proj", "o_b_proj", query_latent=Latent("q_a_proj", "q_a_norm"),
+    Rule("q_b_proj", "kv_proj", "kv_proj", "o_b_proj", latents={"Q": Latent("q_a_proj", "q_a_norm")},
          output_first="o_a_proj", output_groups="o_groups"),  # the same with transformers' names
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED, True, frozenset({"gpt2", "decision_transformer"})),
     Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED),  # gpt_bigcode's attention to an encoder

@@ -132,11 +132,6 @@ class Gain:
     offset: float
 
 
-def has_known_norms(model_type: str) -> bool:
-    """Return whether the norms before a type's attention are known by name."""
-    return any(model_type in types for types in NORMS_BEFORE.values())
-
-
 def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
     """Find the gain of the norm that a layer's attention reads through; `NotFolded` when none is known by name."""
     for beside, types in NORMS_BEFORE.items():
@@ -150,7 +145,7 @@ def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str
     )
 
 
-def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, TensorEntry]) -> Gain:
+def final_gain(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
     """Find the gain of the norm before the unembedding; `NotFolded` when none is known by name."""
     sides = {"encoder", "decoder"}
     names = [
@@ -161,12 +156,13 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
         and name.split(".")[-2] in FINAL_NORMS
         and not any(part.isdigit() for part in name.split("."))
     ]
-    own = [name for name in names if stack in name.split(".")]
+    own = [name for name in names if layer.stack in name.split(".")]
     neutral = [name for name in names if not sides & set(name.split("."))]
-    name = _single(own) or _single(neutral) if has_known_norms(outline.model_type) else None
+    is_known = any(outline.model_type in types for types in NORMS_BEFORE.values())
+    name = _single(own) or _single(neutral) if is_known else None
     if name is None:
         raise NotFolded(f"the norm before the unembedding is not known by name for type '{outline.model_type}'")
-    return _gain(name, d, outline, entries)
+    return _gain(name, layer.d_output, outline, entries)
 
 
 def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, TensorEntry]) -> Gain:

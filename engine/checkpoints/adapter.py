@@ -31,7 +31,7 @@ from engine.checkpoints.json_files import (
 )
 from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
-from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
+from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, file_stamps
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
@@ -240,7 +240,7 @@ class AdapterSource(Source):
         self._settings = read_settings(location.directory)
         file = adapter_file(location.directory)
         self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
-        self.files = (*base.files, *self.adapter.files)
+        self.opened = OpenedFiles((*base.opened.files, *self.adapter.opened.files))
         self.changes, self.replaced = _sort_changes(self.adapter, self._settings, location.name)
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
@@ -259,7 +259,7 @@ class AdapterSource(Source):
     @property
     def identity(self) -> str:
         """The base model's identity and the adapter's files."""
-        files = (*self.adapter.files, self.location.directory / ADAPTER_CONFIG)
+        files = (*self.adapter.opened.files, self.location.directory / ADAPTER_CONFIG)
         return f"{self.base.identity};{file_stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:

@@ -109,7 +109,7 @@ class LayoutSource(Source):
         self._description = file
         descriptions = read_layout(file)
         self.tensors = self._checkpoint = Checkpoint(place)
-        self.files = self._checkpoint.files
+        self.opened = self._checkpoint.opened
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
             layers = self._layers(each)
@@ -122,7 +122,7 @@ class LayoutSource(Source):
     @property
     def identity(self) -> str:
         """The files and the description, their sizes and times."""
-        return file_stamps((*self.files, self._description))
+        return file_stamps((*self.opened.files, self._description))
 
     def _layers(self, described: StackDescription) -> dict[Head, AttentionModule]:
         """Find a stack's layers by the numbers in the names of its query tensors."""

@@ -251,9 +251,9 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
         is_weights = is_described or path.suffix == GGUF
         is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
     except (OSError, ValueError, RuntimeError):
-        return Place(text, "", ())
+        return Place("", ())
     model = model_at_path(text, is_described=is_described)
-    return Place(text, kind, _completions(text, is_described=is_described), model, is_empty)
+    return Place(kind, _completions(text, is_described=is_described), model, is_empty)
 
 
 def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:

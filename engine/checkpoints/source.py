@@ -15,7 +15,7 @@ from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import dequantise
 from engine.checkpoints.json_files import read_config
-from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
+from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, file_stamps
 from engine.checkpoints.transformers_library import (
     check_sizes,
     class_of_config,
@@ -71,12 +71,12 @@ class Source(ABC):
     ----------
     tensors : its tensors by name.
     anatomy : which of them belong to each layer's attention.
-    files : the files with its weights; none if they are in memory.
+    opened : the files with its weights, as they were when it was opened; none if they are in memory.
     """
 
     tensors: Tensors
     anatomy: Anatomy
-    files: tuple[Path, ...] = ()
+    opened = OpenedFiles(())
 
     @property
     def identity(self) -> str | None:
@@ -107,18 +107,13 @@ class Source(ABC):
 
 
 class FolderSource(Source):
-    """The checkpoint of a folder, read only as far as needed.
-
-    Attributes
-    ----------
-    opened : the state of the weight files when the model was opened.
-    """
+    """The checkpoint of a folder, read only as far as needed."""
 
     def __init__(self, location: Location, trust_remote_code: bool = False) -> None:
         self.location = location
         self.trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
-        self.opened, self.files = self._checkpoint.opened, self._checkpoint.files
+        self.opened = self._checkpoint.opened
         self._config = read_config(location.directory)
         check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
         self.tensors = dequantise(self._checkpoint, self._config, location.name)
@@ -149,7 +144,7 @@ class FolderSource(Source):
     @property
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
-        return file_stamps((*self.files, self.location.directory / "config.json"))  # with the number of heads
+        return file_stamps((*self.opened.files, self.location.directory / "config.json"))  # with the number of heads
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate the memory for reading a sentence in ``dtype``, as ``--dtype`` takes it.
@@ -203,7 +198,7 @@ class GgufSource(Source):
     def __init__(self, name: str, file: Path) -> None:
         if any(importlib.util.find_spec(package) is None for package in GGUF_PACKAGES):
             raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
-        self.name, self.file, self.files = name, file, (file,)
+        self.name, self.file, self.opened = name, file, OpenedFiles([file])
         try:
             self.model = load_pretrained(file.parent, "float32", gguf_file=file.name).eval()
         except Exception as error:  # whatever the loader raises

@@ -45,8 +45,9 @@ class OpenedFiles:
     """The state of files when they were opened."""
 
     def __init__(self, files: Iterable[Path]) -> None:
+        self.files = tuple(files)
         self._states: dict[Path, tuple[int, int]] = {}
-        self.check(*files)
+        self.check(*self.files)
 
     def check(self, *files: Path) -> None:
         """Check that files, by default all, are still those that were opened; a missing file is left to the reader.
@@ -119,8 +120,7 @@ class Checkpoint(Tensors):
 
     Attributes
     ----------
-    files : those that hold the tensors.
-    opened : their state when they were opened.
+    opened : the files that hold the tensors, as they were when they were opened.
     lost : by tensor, why it cannot be read: its file, one of several, is missing, cut short or damaged. Its entry is
         that of the same tensor in other layers.
     """
@@ -131,8 +131,7 @@ class Checkpoint(Tensors):
             raise EngineError(f"{place} has no weights")
         promised = promised_tensors(weights)
         shards = [weights.parent / name for name in sorted({*promised.values()})] or [weights]
-        self.files = tuple(filter(Path.is_file, shards))
-        self.opened = OpenedFiles(self.files)
+        self.opened = OpenedFiles(filter(Path.is_file, shards))
         self.entries: dict[str, TensorEntry] = {}
         self._places: dict[str, tuple[Path, TensorPlace]] = {}
         unread: dict[str, str] = {}

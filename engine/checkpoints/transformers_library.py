@@ -277,16 +277,12 @@ def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None
                 f"a table of shape {list(tensor.shape)}", f"no tensor of more than {most_rows // TIMES} numbers"
             )
 
-    handles = [
+    with (
         hooks.register_module_module_registration_hook(count_module),
         hooks.register_module_parameter_registration_hook(count_tensor),
         hooks.register_module_buffer_registration_hook(count_tensor),
-    ]
-    try:
+    ):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def model_class(config: Any, entries: Mapping[str, TensorEntry]) -> Any:

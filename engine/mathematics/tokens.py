@@ -31,12 +31,12 @@ DRAWS = 64
 """Random directions that stand for chance, each with its opposite."""
 
 
-def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
+def groups(sigma: FloatArray) -> list[tuple[int, int]]:
     """Return for each singular value, largest first, the first and last place of its group, from 0.
 
-    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` share a group: 3, 2, 2, 1 give 0–0, 1–2, 1–2, 3–3.
+    Neighbours with ``σ_i − σ_{i+1} < NEAR · σ_i`` share a group: 3, 2, 2, 1 give 0–0, 1–2, 1–2, 3–3.
     """
-    together = (sigma[:-1] - sigma[1:]) < near * sigma[:-1]
+    together = (sigma[:-1] - sigma[1:]) < NEAR * sigma[:-1]
     starts = [0, *(np.flatnonzero(~together) + 1).tolist()]
     ends = [*(start - 1 for start in starts[1:]), len(sigma) - 1]
     return [(start, end) for start, end in zip(starts, ends, strict=True) for _ in range(start, end + 1)]

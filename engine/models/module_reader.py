@@ -408,7 +408,7 @@ class ModuleReader(MapReader):
         place = choose_position(position, len(sentence.ids))
         returned = self._run(example.with_ids(sentence.ids), check)
         self.sentence = sentence
-        return Prompt(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
+        return Prompt({}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
     def _run(self, example: Example, check: Check) -> Any:
         """Call the model, keep the calls of its attention modules, and give what it returns."""

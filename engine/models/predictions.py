@@ -29,7 +29,6 @@ from engine.models.interventions import ResidualStream, blocks_around, heads_per
 from engine.models.model_loader import input_device
 from engine.models.reader import Reader
 from engine.models.tokenizer import Words
-from engine.values.attention import Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
@@ -41,17 +40,15 @@ LOGIT_SLACK = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, to
 
 @dataclass(frozen=True)
 class Prompt:
-    """A sentence, and the token of it at which the model predicts.
+    """A sentence as a model reads it, and the token of it at which the model predicts.
 
     Attributes
     ----------
-    sentence : as it was typed.
     inputs : of the model, ids (1, tokens); a mask may replace the token.
     tokens : texts of the tokens that ``position`` counts: the decoder's where it reads its own.
     position : of the token, from 0.
     """
 
-    sentence: Sentence
     inputs: Mapping[str, Any]
     tokens: tuple[str, ...]
     position: int
@@ -126,7 +123,7 @@ class Predictor:
         position = choose_position(position, count)
         if mask is not None:
             read[0, position] = mask
-        return Prompt(sentence, inputs, self.words.texts(read[0].tolist()), position)
+        return Prompt(inputs, self.words.texts(read[0].tolist()), position)
 
     def logits(self, prompt: Prompt, check: Check) -> Tensor:
         """Give the logits of the token after the prompt's position, or of the mask: (vocabulary,) float32."""

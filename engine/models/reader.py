@@ -127,9 +127,6 @@ class MapReader(ABC):
         fails on it.
         """
 
-    def forget(self, text: str) -> None:  # noqa: B027  # for readers that keep more than one
-        """Drop what is kept of a sentence, unless it was read last."""
-
     def ids_along(self, stack: str) -> tuple[int, ...]:
         """Give the token ids along a stack's queries; a decoder may read other tokens than the sentence's."""
         return () if self.sentence is None else self.sentence.ids
@@ -305,12 +302,6 @@ class Reader(MapReader):
         """The number of rows of its embedding."""
         return vocabulary_size(self.model)
 
-    def forget(self, text: str) -> None:
-        """Drop what is kept of a sentence, unless it was read last."""
-        for key in list(self._readings)[:-1]:
-            if key[0] == text:
-                del self._readings[key]
-
     def ids_along(self, stack: str) -> tuple[int, ...]:
         """Give the token ids along a stack's queries; a decoder may read other tokens than the sentence's."""
         reading = self._reading
@@ -433,10 +424,7 @@ class Reader(MapReader):
         A module that does more with its probabilities than return them, or is outside the interface, is called with its
         own code.
         """
-        reading = self._reading
-        if reading is None or layer not in reading.calls:
-            raise self._not_read(layer)
-        call, tokens = reading.calls[layer], reading.tokens[layer.stack]
+        call, tokens = self._call(layer)
         module, heads = self.modules[layer], self.anatomy.modules[layer].outline.heads
         shape = heads, len(tokens[0]), len(tokens[1])
         captured: list[EagerCall] = []
@@ -499,18 +487,18 @@ class Reader(MapReader):
         reason = reason or why_no_numbers(self.model, self.modules[layer], check)
         return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
 
-    def _not_read(self, layer: Head) -> EngineError:
-        """Give the error for a layer that did not run, or for no sentence."""
-        if self._reading is None:
-            return EngineError("no sentence has been read; type one")
-        return NoMap(f"{layer.stack} {layer} did not run on this sentence and has no map to show; its spectra work")
+    def _call(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
+        """Give a layer's call and the tokens along both axes; `EngineError` if it did not run."""
+        reading = self._reading
+        if reading is None:
+            raise EngineError("no sentence has been read; type one")
+        if layer not in reading.calls:
+            raise NoMap(f"{layer.stack} {layer} did not run on this sentence and has no map to show; its spectra work")
+        return reading.calls[layer], reading.tokens[layer.stack]
 
     def scoring(self, layer: Head, check: Check) -> tuple[ScoreFormula, Tokens]:
         """Split one layer's scores by calling its attention module again, in float64 too."""
-        reading = self._reading
-        if reading is None or layer not in reading.calls:
-            raise self._not_read(layer)
-        call, tokens = reading.calls[layer], reading.tokens[layer.stack]
+        call, tokens = self._call(layer)
         module, described, name = self.modules[layer], self.anatomy.modules[layer], f"{layer.stack} {layer}"
         shape = described.outline.heads, len(tokens[0]), len(tokens[1])
         need_memory(*shape, SCORING_COPIES)

@@ -175,7 +175,6 @@ class Engine:
     def stop(self, seconds: float = 0.0) -> None:
         """Give up all work and free the model; waits at most so long for a running unit."""
         self._queue.stop(self._free_all)
-        self._queue.stop_writing()
         if seconds:
             self._queue.join(seconds)
 
@@ -302,10 +301,6 @@ class Engine:
     def read(self, text: str, view: str = "", off: Off = NOTHING_OFF) -> Future[Sentence]:
         """Run the model on a sentence, so that its maps can be requested."""
         return self._ask_model(lambda model: model.read(text, off), view)
-
-    def forget_sentence(self, text: str) -> Future[None]:
-        """Free what is kept of a sentence."""
-        return self._ask_model(lambda model: model.forget_sentence(text), "")
 
     def attention(
         self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF

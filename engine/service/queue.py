@@ -96,14 +96,12 @@ class Queue:
         self._stopped = False
         self._at_work = len(Lane)
         self._last: list[Callable[[], None]] = []
-        self._writers: list[threading.Thread] = []
-        self._writing_cancelled = threading.Event()
-        stop = weakref.WeakMethod(self.stop)
+        self._writers: dict[threading.Thread, threading.Event] = {}  # each with what cancels it
         self._lanes = [
             threading.Thread(target=self._run, args=(lane,), name=f"lane {lane.value}", daemon=True) for lane in Lane
         ]
+        _queues.add(self)
         for thread in self._lanes:
-            end_with_program(thread, lambda: (known := stop()) and known())
             thread.start()
 
     def submit(
@@ -176,10 +174,14 @@ class Queue:
             self._changed.notify_all()
         self._give_up(jobs, STOPPED)
         self._end()
+        self.stop_writing()
 
-    def join(self, seconds: float) -> None:
-        """Wait at most so long, after `stop`, until all lanes and writers have ended."""
-        _join([*self._lanes, *self._writers], seconds)
+    def join(self, seconds: float) -> bool:
+        """Wait at most so long, after `stop`, and return whether all lanes and writers have ended."""
+        end, threads = time.monotonic() + seconds, [*self._lanes, *self._writers]
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
 
     def write(self, work: Callable[[Check], Answer]) -> Future[Answer]:
         """Write a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
@@ -189,7 +191,7 @@ class Queue:
         """
         future: Future[Answer] = Future()
         future.set_running_or_notify_cancel()  # so that it cannot be cancelled before its answer is set
-        cancelled = self._writing_cancelled = threading.Event()
+        cancelled = threading.Event()
 
         def check() -> None:
             if cancelled.is_set():
@@ -205,14 +207,14 @@ class Queue:
                 future.set_result(answer)
 
         thread = threading.Thread(target=run, name="writer", daemon=True)
-        self._writers = [thread]
-        end_with_program(thread, cancelled.set)
+        self._writers[thread] = cancelled
         thread.start()
         return future
 
     def stop_writing(self) -> None:
         """Cancel the file that is being written, if any, at its next step, and remove it."""
-        self._writing_cancelled.set()
+        for cancelled in self._writers.values():
+            cancelled.set()
         self.give_up(WRITING)
 
     def _jobs(self) -> list[_Job]:
@@ -352,32 +354,21 @@ def _without_locals(error: BaseException) -> BaseException:
 
 # --- the end of a program
 
-_ending: weakref.WeakKeyDictionary[threading.Thread, Callable[[], object]] = weakref.WeakKeyDictionary()
-
-
-def end_with_program(thread: threading.Thread, stop: Callable[[], object]) -> None:
-    """Stop a daemon thread, and wait for it, at the end of the program.
-
-    A daemon thread that returns from torch while the interpreter shuts down is ended in C++ code, which aborts the
-    process (CPython issue 87135).
-    """
-    _ending[thread] = stop
-
-
-def _join(threads: list[threading.Thread], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return not any(thread.is_alive() for thread in threads)
+_queues: weakref.WeakSet[Queue] = weakref.WeakSet()
+"""All queues; the lanes of those that have not been stopped keep them alive."""
 
 
 @atexit.register
 def _end_all() -> None:
-    """Stop all threads; if a unit takes longer than `LONGEST_WAIT`, end the process without its clean-up."""
-    at_work = [(thread, stop) for thread, stop in list(_ending.items()) if thread.is_alive()]
-    for _, stop in at_work:
-        stop()
-    if not _join([thread for thread, _ in at_work], LONGEST_WAIT):
+    """Stop all threads; if a unit takes longer than `LONGEST_WAIT`, end the process without its clean-up.
+
+    A daemon thread that returns from torch while the interpreter shuts down is ended in C++ code, which aborts the
+    process (CPython issue 87135).
+    """
+    queues = list(_queues)
+    for queue in queues:
+        queue.stop()
+    if not all(queue.join(LONGEST_WAIT) for queue in queues):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()

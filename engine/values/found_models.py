@@ -50,14 +50,12 @@ class Place:
 
     Attributes
     ----------
-    text : the path as typed.
     kind : ``folder``, ``file``, or empty if nothing is there.
     completions : paths that begin with it, as typed; folders end in a slash.
     model : the folder to open instead of a file of weights in it; empty for any other path.
     is_empty : whether it is a folder or file without a model.
     """
 
-    text: str
     kind: str
     completions: tuple[str, ...]
     model: str = ""

@@ -115,14 +115,12 @@ class Placement:
 
     Attributes
     ----------
-    need : what it needs.
     device : as torch names it, or `ACROSS_DEVICES`.
     free : bytes that are free there; None if unknown.
     refusal : why it cannot read them, and what to do; empty if it can.
     notice : a warning; may be empty.
     """
 
-    need: SentenceNeed
     device: str
     free: int | None
     refusal: str = ""
@@ -167,7 +165,7 @@ def place_sentence(
 
     def refused(there: int, where: str, next_step: str) -> Placement:
         said = f"{model} needs {size(need.total)} to read a sentence ({need.dtype}), {size(there)} are free {where}"
-        return Placement(need, device.device, device.free, f"{said}; its spectra still work; {next_step}")
+        return Placement(device.device, device.free, f"{said}; its spectra still work; {next_step}")
 
     def other_ways(first: str) -> str:
         ways = list(filter(None, (first, f"--dtype {need.smaller}" if need.smaller else "")))
@@ -177,16 +175,16 @@ def place_sentence(
         if cpu.free is None or (copied + need.maps <= cpu.free and need.total <= FROM_DISK * cpu.free):
             slow = cpu.free is not None and need.total > cpu.free
             notice = f"{size(need.mapped)} of weights are read from disk for every sentence" if slow else ""
-            return Placement(need, "cpu", cpu.free, notice=notice)
+            return Placement("cpu", cpu.free, notice=notice)
         return refused(cpu.free, "in main memory", other_ways("" if may_spread else "--device auto"))
     if device.holds(need.total):
         if cpu.holds(copied):
-            return Placement(need, device.device, device.free)
+            return Placement(device.device, device.free)
         return refused(cpu.free or 0, "on cpu, where it is loaded first", other_ways("--device cpu"))
     gpus = free + sum(other.free or 0 for other in others)
     if may_spread and device.device.startswith("cuda") and (cpu.free is None or need.total <= gpus + cpu.free):
         if has_accelerate:
-            return Placement(need, ACROSS_DEVICES, gpus)
+            return Placement(ACROSS_DEVICES, gpus)
         how = "to spread it over GPUs and main memory: pip install accelerate"
         return refused(free, f"on {device.device}", how)
     return refused(free, f"on {device.device}", other_ways("--device cpu"))

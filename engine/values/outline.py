@@ -119,7 +119,6 @@ class ModelOutline:
     notes : what the person should know about this model, one sentence each.
     unreadable : why no sentence can be read, if a weight file is missing or damaged.
     no_rotation : why there is no QK at a distance, if the model's type says so.
-    has_known_norms : whether the norms before its attention are known, so that their gains can be folded in.
     """
 
     name: str
@@ -133,7 +132,6 @@ class ModelOutline:
     notes: tuple[str, ...] = ()
     unreadable: str = ""
     no_rotation: str = ""
-    has_known_norms: bool = True
 
     @property
     def stacks(self) -> tuple[str, ...]:

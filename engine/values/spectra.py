@@ -58,14 +58,10 @@ class SpectraGroup:
 
     Attributes
     ----------
-    layer : the layer's name.
-    whole_layer : whether they are those of the whole layer.
     spectra : by head number (-1 for the whole layer), then by matrix; some of a whole layer may be left out.
     lacking : why some are left out; empty if none is.
     """
 
-    layer: Head
-    whole_layer: bool
     spectra: Mapping[int, Mapping[str, Spectrum]]
     lacking: str = ""
 

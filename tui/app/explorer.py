@@ -125,7 +125,7 @@ class Explorer(TerminalApp):
         self.failure = ""
         self.misconfigured: tuple[str, ...] = ()
         self.remembers_theme = False
-        self.sentences = Sentences(keeps=start.keeps_history, say=self.notify, on_forget=self._forget)
+        self.sentences = Sentences(keeps=start.keeps_history, say=self.notify)
         self._started = started
         self._awaits_model = False
         self._model_name = ""
@@ -282,9 +282,6 @@ class Explorer(TerminalApp):
     @on(Notice)
     def _show_notice(self, event: Notice) -> None:
         self.main.key_line.show_message(event.text)
-
-    def _forget(self, text: str) -> None:
-        self.engine.forget_sentence(text)
 
     # --- opening a model
 

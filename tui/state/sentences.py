@@ -18,7 +18,6 @@ class Sentences:
     ----------
     keeps : whether there is a file.
     say : called on any thread with the message that the file cannot be written.
-    on_forget : called with a sentence that is forgotten.
 
     Attributes
     ----------
@@ -27,18 +26,11 @@ class Sentences:
     has_changed : called when a sentence has been read; None while nobody lists the sentences.
     """
 
-    def __init__(
-        self,
-        *,
-        keeps: bool = False,
-        say: Callable[[str], object] = lambda said: None,
-        on_forget: Callable[[str], object] = lambda text: None,
-    ) -> None:
+    def __init__(self, *, keeps: bool = False, say: Callable[[str], object] = lambda said: None) -> None:
         self.read: list[str] = []
         self.forgotten: list[tuple[str, int, int | None]] = []
         self.has_changed: Callable[[], None] | None = None
         self._say = say
-        self._on_forget = on_forget
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")
         self._has_failed = False
@@ -103,7 +95,6 @@ class Sentences:
         if text in self.read:
             self.read.remove(text)
         self.rest()
-        self._on_forget(text)
         self._write(self._store.remove, text)
 
     def bring_back(self) -> str:

@@ -165,7 +165,7 @@ class SpectraStore:
             if key in self._measured:
                 found[name] = self._measured[key][name.head]
             elif isinstance(alone := self._heads.peek((name, distance)), tuple) and self._group(key) is None:
-                group = SpectraGroup(key.layer, False, {name.head: {each.matrix: each for each in alone}})
+                group = SpectraGroup({name.head: {each.matrix: each for each in alone}})
                 found[name] = measure_group(group, epsilon)[name.head]
         return found
 

@@ -69,8 +69,8 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
     expected = [finish(plain.spectra.layer(layer.name, whole_layer)) for layer in plain.outline.layers]
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr("engine.values.outline.BATCH", 1)
-    for group in expected:
-        assert_same(finish(stepping.spectra.layer(group.layer, whole_layer)), group)
+    for layer, group in zip(stepping.outline.layers, expected, strict=True):
+        assert_same(finish(stepping.spectra.layer(layer.name, whole_layer)), group)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -80,8 +80,8 @@ def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypa
     alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
     assert computed == [1]
     assert_same(
-        SpectraGroup(FIRST, False, {3: {each.matrix: each for each in alone}}),
-        SpectraGroup(FIRST, False, {3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
+        SpectraGroup({3: {each.matrix: each for each in alone}}),
+        SpectraGroup({3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
     )
 
 

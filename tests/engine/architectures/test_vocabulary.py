@@ -107,7 +107,7 @@ def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, mod
     torch.testing.assert_close(seen["read"], seen["made"])
     measured = measured_gain(norm, layer.d_model)
     torch.testing.assert_close(read_gain(tensors, gain).float(), measured, atol=1e-3, rtol=1e-3)
-    final = final_gain(anatomy.outline, layer.stack, layer.d_model, tensors.entries)
+    final = final_gain(anatomy.outline, layer, tensors.entries)
     measured = measured_gain(norm_of(model, final.name), layer.d_model)
     torch.testing.assert_close(read_gain(tensors, final).float(), measured, atol=1e-3, rtol=1e-3)
 

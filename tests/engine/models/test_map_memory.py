@@ -21,7 +21,7 @@ from engine.values import memory
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
-from tests.engine.models.test_attention import ANOTHER, SENTENCE
+from tests.engine.models.test_attention import SENTENCE
 from tests.opening import no_hurry, one_line, open_reader, run_apart
 
 
@@ -36,9 +36,9 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
     monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
     for free in (None, needed):
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
+        reader = reader.sharing_model()
         assert reader.read(SENTENCE, no_hurry).ids
-        reader.read(ANOTHER, no_hurry)
-        reader.forget(SENTENCE)
+    reader = reader.sharing_model()
     monkeypatch.setattr(memory, "free_memory", lambda: needed - 1)
     with pytest.raises(EngineError, match=rf"maps of {count} tokens need .* GB are free.*spectra") as caught:
         reader.read(SENTENCE, no_hurry)

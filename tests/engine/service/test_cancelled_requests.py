@@ -83,7 +83,6 @@ def made(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
         one.forget()
         other.forget()
         finish(one.read(ANOTHER))
-        finish(one.forget_sentence(TEXT))
         return one
 
     yield anew

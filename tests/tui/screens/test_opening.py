@@ -437,7 +437,7 @@ async def test_a_slash_in_the_list_starts_a_new_search_and_a_tilde_becomes_a_pat
 
 def test_the_first_of_many_completions_are_listed() -> None:
     for count, more in ((8, ""), (9, "  …")):
-        place = Place("/x/", "", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
+        place = Place("", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
         assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{more}"
 
 

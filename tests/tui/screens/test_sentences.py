@@ -246,9 +246,6 @@ def test_an_earlier_sentence_is_shown_without_a_run_and_few_are_kept(tiny_model:
         assert reader.read(text, no_hurry).text == text
         assert (reader.layer_maps(layer).weights == weights).all()
     assert len(runs) == len(texts)
-    reader.forget(texts[0])
-    reader.read(texts[0], no_hurry)
-    assert len(runs) == len(texts) + 1
     for number in range(EARLIER_SENTENCES + 3):
         reader.read(f"a mat {number}", no_hurry)
     assert len(reader._readings) == EARLIER_SENTENCES + 1
