@@ -23,6 +23,7 @@ from engine.values.outline import ModelOutline
 from tests.opening import hold_up
 from tui.app.explorer import Explorer
 from tui.app.start import Start
+from tui.screens.chooser import ChooserScreen
 from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 from tui.widgets.line import Line
@@ -242,3 +243,18 @@ def shown_map(app: Explorer) -> PooledMap:
 def notices(app: Explorer) -> list[str]:
     """Give the messages that are shown, the oldest first."""
     return [str(each.message) for each in app._notifications]
+
+
+@asynccontextmanager
+async def opening_screen(
+    size: tuple[int, int] = (80, 24), options: EngineOptions | None = None, start: Start | None = None
+) -> AsyncIterator[tuple[Explorer, Pilot[None], ChooserScreen]]:
+    """Start without a model, and wait until all models are listed."""
+    app = Explorer(Engine(options or EngineOptions(use_cache=False)), start or Start(None))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
+        await pilot.pause()
+        yield app, pilot, screen

@@ -14,7 +14,7 @@ from engine.service.engine import Engine
 from engine.values.heads import Head
 from tests.cli.test_settings import call, configure
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, type_keys, until
+from tests.tui.explorer import explorer, foot, notices, press, screen_text, settle, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
 from tui.app.start import Start
@@ -123,7 +123,7 @@ async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(ti
     )
     start = Start(str(tiny_model("llama")), config=read_config())
     async with explorer(start.model or "", start=start, size=(120, 40)) as (app, pilot):
-        (said,) = (str(each.message) for each in app._notifications)
+        (said,) = notices(app)
         assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
         line = app.query_one(KeyLine).render().plain
         assert re.search(r" f7 Sentence .*f6 Export .*q Quit", line)
@@ -140,7 +140,7 @@ async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(ti
         await press(pilot, "3", "f9")
         assert "press f7 and type a sentence" in screen_text(app)
         assert "sentence f7: type a sentence, Enter reads it" in screen_text(app)
-        assert [str(each.message) for each in app._notifications] == [how_to_pin("P", "f9")]
+        assert notices(app) == [how_to_pin("P", "f9")]
         app.clear_notifications()
         await press(pilot, "question_mark", "slash", *"export")
         assert re.search(r"f6\s+Export", screen_text(app))

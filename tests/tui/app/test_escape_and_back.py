@@ -12,7 +12,19 @@ from engine.analysis import tables
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.tui.app.test_navigation import there
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    foot,
+    press,
+    press_slowly,
+    resize,
+    screen_text,
+    settle,
+    shown,
+    type_keys,
+    until,
+)
 from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 
@@ -51,13 +63,11 @@ async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> 
     async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
         await press(pilot, "3")
         await press(pilot, "gg", "home", "down", "down", "a", "x")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        pane = active_table(app)
         await until(pilot, lambda: pane.counts[0] > 3)
         await press(pilot, "down", "down")
         assert "⏎ Its cell" in foot(app)
         await press(pilot, "enter")
-        await settle(pilot)
         name = app.views.attention.shown_name
         assert there(app) == (Head("decoder", 1, 0), "attention")
         assert app.views.attention.heatmap.has_focus
@@ -109,8 +119,7 @@ async def test_a_table_shown_again_is_scrolled_as_before(
 async def test_a_table_shown_again_scrolls_to_its_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
-        for key in ("8", "G", "3"):
-            await press(pilot, key)
+        await press_slowly(pilot, "8", "G", "3")
         table = next(pane.grid for pane in app.views.panes if isinstance(pane, TablePane))
         table.go_to(1)
         assert table.scroll_offset.y > 1, "nobody sees it"
@@ -169,7 +178,6 @@ async def test_the_cursors_row_stays_in_view_when_the_terminal_shrinks() -> None
         assert isinstance(app.views.active, TablePane)
         grid = app.views.active.grid
         for height in (20, 12):
-            await pilot.resize_terminal(80, height)
-            await settle(pilot)
+            await resize(pilot, 80, height)
             assert grid.cursor[0] == 31
             assert 0 <= grid.cursor[0] - grid.scroll_offset.y < grid.rows_in_view

@@ -26,13 +26,11 @@ from tui.state.overview_measures import MEASURES
 
 
 def burst(app: Explorer, *keys: str) -> None:
-    """Press keys without waiting for what any of them does."""
     for key in keys:
         send_key(app, key)
 
 
 def top(app: Explorer) -> type[object]:
-    """Give the kind of screen that is on top."""
     return type(app.screen)
 
 
@@ -135,7 +133,6 @@ async def test_letters_typed_before_the_opening_screen_go_into_it() -> None:
         assert not app.main.is_ready
         burst(app, *"demo")
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo")
-    app.engine.stop()
 
 
 async def test_a_selection_before_the_first_head_is_shown_stays(
@@ -193,7 +190,6 @@ async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, mo
         assert app.main.sentence_input.value.endswith("half"), "what is being typed stays"
         send_key(app, "escape")
         await until(pilot, lambda: app.main.sentence_input.value == "the dog")
-    app.engine.stop()
 
 
 async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:

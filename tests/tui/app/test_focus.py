@@ -8,17 +8,15 @@ from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import change_to
-from tests.tui.explorer import explorer, press, settle, type_keys
+from tests.tui.explorer import explorer, opening_screen, press, resize, settle, type_keys
 from tests.tui.invariants import disagreements
-from tests.tui.screens.choosing import opening_screen
 
 
 async def test_the_view_gets_the_focus_when_the_tree_is_hidden() -> None:
     async with explorer("demo", size=(200, 60)) as (app, pilot):
         await type_keys(pilot, "z", "unbound:app.tree")
         assert app.main.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
-        await pilot.resize_terminal(100, 30)
-        await settle(pilot)
+        await resize(pilot, 100, 30)
         assert not app.main.tree_widget.display
         assert app.views.overview.map.has_focus
         assert not list(disagreements(app))
@@ -34,8 +32,7 @@ async def test_the_focused_view_is_active_at_once_and_stays_on_a_smaller_screen(
         await press(pilot, "1")
         app.screen.set_focus(app.views.attention.heatmap)
         assert app.views.active is app.views.attention
-        await pilot.resize_terminal(80, 24)
-        await settle(pilot)
+        await resize(pilot, 80, 24)
         assert app.focused is app.views.attention.heatmap
         assert not list(disagreements(app))
 
@@ -63,7 +60,7 @@ async def test_a_model_without_the_zoomed_view_focuses_another_view(tiny_model: 
     async with explorer(first, engine=two) as (app, pilot):
         await press(pilot, "unbound:app.changes", "z")
         assert app.views.active.view == "changes"
-        await change_to(app, pilot, tiny_model("gpt2"))
+        await change_to(pilot, tiny_model("gpt2"))
         assert not app.main.tree_widget.display
         assert not list(disagreements(app))
 
@@ -78,3 +75,17 @@ async def test_a_closing_screen_gives_the_focus_to_a_visible_view() -> None:
         app.post_message(events.AppFocus())
         await press(pilot, "escape")
         assert not list(disagreements(app))
+
+
+async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "2")
+        ranks, place = app.views.ranks.table, app.views.ranks.table.region
+        app.views.go_to("overview")
+        assert app.screen.get_widget_at(place.x + 2, place.y + 2)[0] is ranks, "it is on screen still"
+        app.screen._forward_event(
+            events.MouseDown(None, place.x + 2, place.y + 2, 0, 0, 1, False, False, False, place.x + 2, place.y + 2)
+        )
+        assert app.focused is app.views.overview.map
+        await settle(pilot)
+        assert app.focused is app.views.overview.map

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.values.heads import Head
-from tests.tui.explorer import explorer, press, screen_text, settle
+from tests.tui.explorer import explorer, press, resize, screen_text
 from tui.app.start import Start
 
 FIRST = Start("demo", is_restoring=True)
@@ -34,13 +34,6 @@ async def test_the_guide_is_shown_once() -> None:
             await press(pilot, "escape")
 
 
-async def test_the_guide_keeps_a_head_that_the_person_selected() -> None:
-    async with explorer("demo", start=FIRST) as (app, pilot):
-        await press(pilot, "j", "3")
-        assert not app.main.guide.display
-        assert app.session.shown.selected == Head("decoder", 0, 1)
-
-
 async def test_the_keys_of_the_guide_apply_to_the_selected_head() -> None:
     async with explorer("demo", start=FIRST) as (app, pilot):
         await press(pilot, "right_square_bracket")
@@ -53,8 +46,7 @@ async def test_the_keys_of_the_guide_apply_to_the_selected_head() -> None:
 async def test_the_guide_is_shown_only_with_room_and_saved_state() -> None:
     async with explorer("demo", start=FIRST, size=(40, 12)) as (app, pilot):
         assert not app.main.guide.display
-        await pilot.resize_terminal(60, 20)
-        await settle(pilot)
+        await resize(pilot, 60, 20)
         assert "L1H0" in screen_text(app).splitlines()[2]
     async with explorer("demo") as (app, _):
         assert not app.main.guide.display

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, hold, press, screen_text, settle, type_keys
+from tests.tui.explorer import explorer, foot, press, screen_text, type_keys
 from tui.app.explorer import Explorer
 
 
@@ -32,18 +32,6 @@ async def test_the_foot_fits_and_shows_the_main_keys(
         assert "e Export" in wide
         assert set(wanted.split()) <= set(wide.split())
         assert list(app.foot_keys) == ["app.help", "app.quit"]
-
-
-async def test_a_second_distance_during_the_first_changes_nothing(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "1")
-        free = hold(app)
-        await type_keys(pilot, "unbound:app.distance", "unbound:app.distance", "unbound:app.distance")
-        free.set()
-        await settle(pilot)
-        assert "Δ = 0" in screen_text(app)
-        await press(pilot, "unbound:app.distance")
-        assert "Δ" not in screen_text(app).splitlines()[1]
 
 
 async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:

@@ -1,22 +1,38 @@
-"""A key without effect says so in one line, and refusals are true."""
+"""A key without effect says so in one line, also in a view that is still being computed, and refusals are true."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
 
+from engine.analysis import heads
+from engine.analysis.heads import Part
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
+from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown, until, words
+from tests.tui.explorer import (
+    active_table,
+    explorer,
+    foot,
+    press,
+    press_slowly,
+    screen_text,
+    settle,
+    shown,
+    type_keys,
+    until,
+    words,
+)
 from tui.app.explorer import Explorer
 from tui.state.session import Side
 from tui.views.compare_view import ComparePane
-from tui.views.table_view import TablePane
 
 TEXT = "the cat sat on the mat and the dog"
 
@@ -41,12 +57,9 @@ async def test_unzooming_gives_the_focus_back_to_the_tree(size: tuple[int, int],
         assert is_in_view(app), "where a person has gone meanwhile"
 
 
-async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(
-    tiny_model: TinyModel,
-) -> None:
+async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
-        await press(pilot, "6")
-        await press(pilot, "unbound:table.fold")
+        await press_slowly(pilot, "6", "unbound:table.fold")
         said = words(app)
         assert ":fold unfolds norms" in said
         assert "--fold-norm" not in said
@@ -100,8 +113,7 @@ async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model
         await press(pilot, "w", "slash", *"head = 1")
         assert "Enter filters the table of all heads by that" in screen_text(app)
         await press(pilot, "enter")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        pane = active_table(app)
         await until(pilot, lambda: pane.counts == (2, 8))
         assert [row[2] for row in pane.table_on_screen()] == ["1", "1"]
         assert pane.grid.has_focus
@@ -113,21 +125,6 @@ async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model
         await press(pilot, "enter")
         await until(pilot, lambda: pane.counts == (2, 8) and pane.grid.has_focus)
         assert not app.main.prompt.display
-
-
-async def test_bringing_back_is_offered_only_after_forgetting(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
-        await press(pilot, "S", "u")
-        assert foot(app) == "there is no forgotten sentence to bring back"
-        await press(pilot, "j")
-        assert "u Bring back" not in foot(app)
-        await press(pilot, "d")
-        assert "u Bring back" in foot(app)
-        await press(pilot, "question_mark")
-        assert "Bring back the last" in screen_text(app)
-        await press(pilot, "escape", "u")
-        assert "u Bring back" not in foot(app)
-        assert TEXT in screen_text(app)
 
 
 async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -164,20 +161,16 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
 async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
-        await settle(pilot)
         assert "stable rank" in shown(app.views.ranks.title_line), "which the numbers are that it leaves"
         await press(pilot, "m", "slash", *"energy_rank > 0 and stable_rank > 0", "enter")
         assert "stable rank" not in shown(app.views.ranks.title_line), "of two measures neither is meant more"
         await press(pilot, "7")
-        await settle(pilot)
         await press(pilot, "slash", *"head")
         assert "Enter goes to head: " in screen_text(app)
-        table = app.views.active
-        assert isinstance(table, TablePane)
+        table = active_table(app)
         app.post_message(events.Paste(" < 2\nand head > 0\n"))
         await until(pilot, lambda: table.counts == (1, 4))
         await press(pilot, "escape", "3", "up", "x")
-        await settle(pilot)
         await press(pilot, "slash", *"value > -9")
         assert foot(app).startswith("⏎ Filter")
         await press(pilot, "enter")
@@ -187,3 +180,52 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         }  # fmt: skip
         await press(pilot, "enter")
         assert app.views.active.view == "attention"
+
+
+def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have no row of the table of all heads come before an event is set."""
+    free, make = threading.Event(), heads._part
+
+    def late(*asked: Any) -> Work[Part]:
+        while not free.wait(0.01):
+            yield None
+        return (yield from make(*asked))
+
+    monkeypatch.setattr(heads, "_part", late)
+    return free
+
+
+CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"
+"""A filter that leaves no row of the head that is selected."""
+
+
+async def test_keys_about_a_row_say_that_there_is_none_yet(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        for key, said in (
+            ("P", "no rows yet"),
+            ("space", "no row"),
+            ("enter", "no row"),
+            ("j", "no row"),
+            ("o", "no row"),
+        ):
+            await type_keys(pilot, key)
+            assert said in foot(app)
+        free.set()
+        await settle(pilot)
+        assert not app.session.shown.pins
+        assert not app.session.shown.off.heads
+        assert app.session.shown.selected == Head("decoder", 0, 0)
+
+
+async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        for view, said in (("3", "no map yet"), ("T", "no text yet"), ("A", "no maps yet")):
+            await type_keys(pilot, view)
+            for key in ("j", "l", "pagedown", "G"):
+                await type_keys(pilot, key)
+                assert said in foot(app), (view, key)

@@ -34,7 +34,6 @@ async def test_leaving_before_there_are_views_is_no_error() -> None:
     async with app.run_test():
         assert app._task is not None
         await asyncio.wait({app._task}, timeout=PATIENCE)
-    app.engine.stop()
     assert app.unexpected_error is None
     assert app.return_code == 0
 
@@ -92,12 +91,9 @@ async def test_any_other_error_while_leaving_ends_the_program() -> None:
     app._exit = True
     app._handle_exception(error := KeyError("gone"))
     assert app.unexpected_error is error
-    app.engine.stop()
 
 
-def test_a_signal_also_ends_a_script_that_opened_the_explorer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_signal_also_ends_a_script_that_opened_the_explorer(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(app: Explorer) -> None:
         app._return_code = 143
 

@@ -11,13 +11,12 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, settle, shown
+from tests.tui.explorer import active_table, explorer, foot, press, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.places import PlaceHistory, parse_place, split_digits
 from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
-from tui.views.table_view import TablePane
 
 
 def head(layer: int, number: int = -1, stack: str = "decoder") -> Head:
@@ -127,7 +126,6 @@ def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
 
 
 def has_keys(app: Explorer, widget: Widget) -> bool:
-    """Say whether the keys go to a widget."""
     return app.focused is widget
 
 
@@ -136,7 +134,9 @@ def there(app: Explorer) -> tuple[Head | None, str]:
     return app.session.shown.selected, app.views.active.view
 
 
-async def test_the_prompt_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: TinyModel) -> None:
+async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to_the_first_line(
+    tiny_model: TinyModel,
+) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "colon", *"L1H3", "enter")
         assert there(app) == (head(1, 3), "spectra")
@@ -162,10 +162,6 @@ async def test_the_prompt_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_mo
         await press(pilot, "enter", "colon", *"1.1", "enter")  # which closes the whole tree first
         assert app.main.tree_widget.cursor_node is not None
         assert app.main.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
-
-
-async def test_fast_keys_go_where_the_prompt_leads(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "colon", *"1.1", "enter", "j", "colon", *"weights", "enter")
         assert there(app) == (head(1, 2), "weights")
         await press(pilot, "unbound:app.tree", "g", "g", "j")
@@ -221,8 +217,7 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
         assert "nothing to go back to" in foot(app)
         await press(pilot, "5")
         await press(pilot, "j", "j", "j")
-        pane = app.views.active
-        assert isinstance(pane, TablePane)
+        pane = active_table(app)
         assert pane.grid.place == 3
         await press(pilot, "enter")
         fed = app.session.shown.selected
@@ -250,17 +245,6 @@ async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyM
         await press(pilot, "right_square_bracket", "j", "2")
         assert there(app) == (head(0, 2), "ranks")
         assert has_keys(app, app.views.ranks.table)
-    app.engine.stop()
-
-
-async def test_zoom_gives_a_view_the_trees_room_and_the_tree_comes_back(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "z")
-        assert app.views.spectra.region.width == 80
-        assert has_keys(app, app.views.spectra.graph)
-        await press(pilot, "unbound:app.tree")
-        assert app.views.spectra.region.width < 80
-        assert has_keys(app, app.main.tree_widget)
 
 
 async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:

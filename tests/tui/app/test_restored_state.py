@@ -9,7 +9,7 @@ import pytest
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import active_table, explorer, notices, press, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.saved_state import model_key, place_of, remember
@@ -106,8 +106,7 @@ async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: Ti
         assert app.session.shown.off.heads
         await app.action_quit()
     async with explorer(model, start=start) as (app, pilot):
-        table = app.views.active
-        assert isinstance(table, TablePane)
+        table = active_table(app)
         assert table.view == "heads"
         assert table.current_filter is None
         assert list(table.grid.order) == list(range(8))
@@ -165,7 +164,7 @@ async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_els
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
     model = str(tiny_model("llama"))
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
-        (said,) = (str(each.message) for each in app._notifications)
+        (said,) = notices(app)
         assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
         await press(pilot, "j")
         assert app.session.shown.selected == Head("decoder", 0, 1)

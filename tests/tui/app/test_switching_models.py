@@ -1,7 +1,8 @@
-"""One model after the other: everything is of the new one, and the old one's memory is freed."""
+"""One model after the other: all is of the new one, keys in between harm nothing, and the old one's memory is freed."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.message import Message
 from textual.pilot import Pilot
-from textual.widgets import Tree
+from textual.widgets import Input, Tree
 
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
@@ -23,14 +25,25 @@ from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, outline_of, press, screen_text, settle, shown, type_keys, until, words
+from tests.opening import PATIENCE, start_engine
+from tests.tui.explorer import (
+    explorer,
+    outline_of,
+    press,
+    screen_text,
+    settle,
+    shown,
+    shown_map,
+    type_keys,
+    until,
+    words,
+)
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
 from tui.state.session import Shown
-from tui.toolkit.messages import PlaceWanted
+from tui.toolkit.messages import HeadEntered, PlaceWanted, TokenPointed
 
-PATIENCE = 60.0
 TEXT = "the cat sat on the mat"
 
 
@@ -57,15 +70,20 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[OpenModel]]:
     return made
 
 
-async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> None:
-    """Open another model with the keys that a person would use."""
+async def choose(pilot: Pilot[None], model: Path | str, *keys: str) -> None:
+    """Open another model with the keys that a person would use, and type on at once."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
     await type_keys(pilot, "B")
     await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
-    screen = app.screen
-    assert isinstance(screen, ChooserScreen)
-    screen.field.value = str(model)
-    await pilot.pause()
-    await press(pilot, "enter")
+    app.screen.query_one(Input).value = str(model)
+    await pilot.pause(0)
+    await type_keys(pilot, "enter", *keys)
+
+
+async def change_to(pilot: Pilot[None], model: Path | str) -> None:
+    await choose(pilot, model)
+    await settle(pilot)
 
 
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
@@ -74,7 +92,7 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         await press(pilot, "space", "4", "right_square_bracket")
         assert "circuits" in screen_text(app)
         old = app.views
-        await change_to(app, pilot, second)
+        await change_to(pilot, second)
         assert outline_of(app).model_type == "bert"
         assert app.views is not old
         assert app.session.shown.selected == Head("encoder", 0, 0)
@@ -86,7 +104,7 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert " off" not in text
         await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
-        assert app.views.attention.heatmap.pooled.query_tokens[0] == "[CLS]"
+        assert shown_map(app).query_tokens[0] == "[CLS]"
         await press(pilot, "1", "right_curly_bracket")
         assert "L1H0" in shown(app.views.spectra.title_line)
 
@@ -96,11 +114,11 @@ async def test_a_reopened_model_has_its_own_measure_and_epsilon(tiny_model: Tiny
     async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
         await press(pilot, "w", "m", "2", "plus", "m")
         assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
-        await change_to(app, pilot, second)
+        await change_to(pilot, second)
         assert "stable rank (energy ε 0.02)" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
         assert app.session.shown.overview == Shown().overview
         await press(pilot, "plus", "plus")
-        await change_to(app, pilot, first)
+        await change_to(pilot, first)
         assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
         assert app.session.shown.overview == "qk_spectral_norm"
 
@@ -111,11 +129,7 @@ async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "j", "3")
         before, session, views = screen_text(app), app.session, app.views
-        await type_keys(pilot, "B")
-        assert isinstance(app.screen, ChooserScreen)
-        app.screen.field.value = str(tmp_path)
-        await pilot.pause()
-        await type_keys(pilot, "enter")
+        await choose(pilot, tmp_path)
         await until(pilot, lambda: "has no config.json" in words(app))
         await type_keys(pilot, "escape", "escape")  # what is typed goes, then the screen
         await settle(pilot)
@@ -140,14 +154,9 @@ async def test_changes_with_keys_in_between_leave_nothing_behind(
     async with explorer(models["gpt2"], text=TEXT, size=(50, 14)) as (app, pilot):
         for number in range(6):
             model_type = ("llama", "gpt2")[number % 2]
-            await type_keys(pilot, *keys[2 * number : 2 * number + 2], "B")
-            await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
-            screen = app.screen
-            assert isinstance(screen, ChooserScreen)
-            screen.field.value = str(models[model_type])
-            await pilot.pause(0)
+            await type_keys(pilot, *keys[2 * number : 2 * number + 2])
             late = ("j", "4", "enter", "right_square_bracket") if number % 5 == 0 else ("j",)
-            await type_keys(pilot, "enter", *late)  # some come too early, some too late
+            await choose(pilot, models[model_type], *late)  # some come too early, some too late
             await until(pilot, partial(has_opened, app, model_type))
         await settle(pilot)
         assert not app.failure
@@ -171,7 +180,7 @@ async def test_late_results_of_a_closed_model_are_not_shown(tiny_model: TinyMode
         app.main.tree_widget.go_to(Head("decoder", 5, 1))
         line = app.main.tree_widget.cursor_node
         assert line is not None
-        await change_to(app, pilot, small)
+        await change_to(pilot, small)
         before = screen_text(app)
         app.main.tree_widget.post_message(Tree.NodeSelected(line))
         views.post_message(PlaceWanted(Head("decoder", 0, 9)))
@@ -181,11 +190,8 @@ async def test_late_results_of_a_closed_model_are_not_shown(tiny_model: TinyMode
         assert screen_text(app) == before
 
 
-def test_requests_of_a_closed_model_are_superseded_and_its_weights_are_freed(
-    tiny_model: TinyModel,
-) -> None:
-    first = Engine(EngineOptions(device="cpu", use_cache=False))
-    answer(first.open(str(tiny_model("llama")), quietly))
+def test_requests_of_a_closed_model_are_superseded_and_its_weights_are_freed(tiny_model: TinyModel) -> None:
+    first = start_engine(tiny_model("llama"))
     answer(first.attention(TEXT, "decoder", 0))
     assert first._model is not None
     reader: Any = first._model._reader
@@ -212,8 +218,7 @@ def test_requests_of_a_closed_model_are_superseded_and_its_weights_are_freed(
 
 
 def test_the_work_of_a_closed_model_ends_at_its_next_step(tiny_model: TinyModel) -> None:
-    first = Engine(EngineOptions(device="cpu", use_cache=False))
-    answer(first.open(str(tiny_model("gpt2")), quietly))
+    first = start_engine(tiny_model("gpt2"))
     seen: list[Head] = []
 
     def deliver(layer: Head, whole_layer: bool, group: object, progress: Progress) -> None:
@@ -240,9 +245,8 @@ def test_options_for_one_model_do_not_apply_to_another(tiny_model: TinyModel) ->
 
 def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
     before, was_enabled = set(threading.enumerate()), gc.isenabled()
-    engine = Engine(EngineOptions(use_cache=False))
-    layer = answer(engine.open(str(tiny_model("llama")), quietly)).layers[0].name
-    answer(engine.spectra(layer, True))
+    engine = start_engine(tiny_model("llama"))
+    answer(engine.spectra(Head("decoder", 0), True))
     for view in ("circuits", "heads"):
         answer(engine.table(view, Query(), view))
     begun = [each for each in threading.enumerate() if each not in before and not each.name.startswith("lane")]
@@ -255,3 +259,74 @@ def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
         if was_enabled:
             gc.enable()
     assert not any(thread.is_alive() for thread in begun)
+
+
+SAID: tuple[Message, ...] = (
+    HeadEntered(Head("decoder", 0, 1)),
+    TokenPointed(0, 0),
+)
+"""What views say that a person works in."""
+
+
+def put_off(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Have views of another model come no sooner than something is told."""
+    make_views, may_go_on = app.main.make_views, asyncio.Event()
+
+    async def late(engine: Engine, start: Start) -> None:
+        await app.views.remove()
+        app.main._views = None
+        await may_go_on.wait()
+        await make_views(engine, start)
+
+    monkeypatch.setattr(app.main, "make_views", late)
+    return may_go_on
+
+
+async def test_keys_and_messages_of_the_old_views_are_no_error(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on, old_views = put_off(app, monkeypatch), app.views
+        await choose(pilot, tiny_model("gpt2"))
+        await until(pilot, lambda: not app.main.is_ready)
+        for message in SAID:
+            old_views.post_message(message)
+        await type_keys(pilot, "j", "2", "enter")
+        assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
+        may_go_on.set()
+        await until(pilot, lambda: app.main.is_ready)
+        await settle(pilot)
+        assert outline_of(app).model_type == "gpt2"
+    assert app.unexpected_error is None
+
+
+async def test_escape_while_a_model_opens_drops_the_keys_before_it(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model may come all the same, where it is too late to stop."""
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        await until(pilot, lambda: not app.main.is_ready)
+        await type_keys(pilot, "slash", "x", "escape", "1")
+        may_go_on.set()
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
+        await settle(pilot)
+        assert not app.main.prompt.display
+        assert app.views.active is app.views.spectra, "what was typed after it is done"
+    assert app.unexpected_error is None
+
+
+async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among them are those that would lead elsewhere at once, or end the program."""
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        await until(pilot, lambda: not app.main.is_ready)
+        await type_keys(pilot, "slash", *"quit", "left")
+        may_go_on.set()
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
+        await settle(pilot)
+        assert app.main.prompt.input.value == "quit"
+        assert app.main.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
+    assert app.unexpected_error is None

@@ -44,13 +44,18 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
     return Terminal(sys.executable, "-c", code, *map(str, arguments))
 
 
+def leave(terminal: Terminal) -> None:
+    """Leave with a key; nothing is written after the end."""
+    terminal.send("q")
+    assert terminal.exit_code() == 0
+    assert assert_restored(terminal) == ""
+
+
 def test_keys_typed_during_the_start_are_done_and_q_leaves(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.send(":L1H2\n2")  # Enter as it comes of a terminal that is still to be set up
         terminal.wait_for("layer 1")
-        terminal.send("q")
-        assert terminal.exit_code() == 0
-        assert assert_restored(terminal) == ""
+        leave(terminal)
 
 
 def test_keys_and_quitting_work_while_the_engine_is_busy(tiny_model: TinyModel) -> None:
@@ -111,9 +116,7 @@ def test_without_a_shell_ctrl_z_says_so_and_the_program_goes_on(tiny_model: Tiny
         terminal.wait_for("place ")
         terminal.send("\x1a")
         terminal.wait_for("cannot suspend: no shell runs")
-        terminal.send("q")
-        assert terminal.exit_code() == 0
-        assert_restored(terminal)
+        leave(terminal)
 
 
 def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
@@ -193,9 +196,7 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
         terminal.wait_for("place ")
         terminal.send("2")
         terminal.wait_for("stable rank: how many directions share the strength")
-        terminal.send("q")
-        assert terminal.exit_code() == 0
-        assert assert_restored(terminal) == ""
+        leave(terminal)
     said = (tmp_path / "said").read_text(encoding="utf-8")
     assert said.startswith("attn-tui: ")
     assert "nowhere" in said
@@ -221,9 +222,7 @@ def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> Non
     )
     with scripted(slow, tiny_model("llama")) as terminal:
         terminal.wait_for("opening ")
-        terminal.send("q")
-        assert terminal.exit_code() == 0
-        assert assert_restored(terminal) == ""
+        leave(terminal)
 
 
 def test_a_signal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_path: Path) -> None:

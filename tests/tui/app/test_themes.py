@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from tests.conftest import TinyModel
 from tests.terminal import COMMAND, Terminal
-from tests.tui.explorer import explorer, press, screen_text, type_keys, until
+from tests.tui.explorer import explorer, notices, press, screen_text, type_keys, until
 from tests.tui.painted import good_terminal
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
@@ -40,7 +40,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(
             legends.add(repr(app.views.attention.legend_line.shown))
             await press(pilot, "unbound:app.next_theme")
             seen.append(app.theme)
-            said += [str(each.message) for each in app._notifications]
+            said += notices(app)
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)
         assert tuple(seen) == (*OWN, next(iter(OWN)))
         assert app.views.attention.heatmap.ink is Ink.COLOUR
@@ -87,16 +87,19 @@ def test_any_eye_tells_the_colour_blind_palettes_levels_apart(kind: str, theme: 
         assert orange[0] - orange[2] > 0.1
 
 
-async def test_ascii_is_ascii_in_every_view(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
+async def test_ascii_is_ascii_in_every_view(
+    size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good_terminal(monkeypatch)
-    model = tiny_model("llama", with_head=True)
-    async with explorer(model, text="caf\u00e9 \u2192 \u65e5\u672c", ascii_only=True, size=(130, 40)) as (app, pilot):
-        for key in (*"123", "x", *"4578", "i", "z", "?", "escape", "unbound:app.check"):
+    model, text = tiny_model("llama", with_head=True), "caf\u00e9 \u2192 \u65e5\u672c"
+    async with explorer(model, text=text, ascii_only=True, size=size) as (app, pilot):
+        for key in (*"123", "x", *"4578TAwP]PCCCizz", "?", "escape", "unbound:app.check"):
             await press(pilot, key)
+            assert app.views.active.region.area
             strange = {character for character in screen_text(app) if not character.isascii()}
             assert strange == set(), key
-        text = screen_text(app)
-        assert "+---" in text  # the frame around the checks
+        assert ("+---" in screen_text(app)) == (size == (160, 50)), "the frame around the checks"
         inputs = app.screen_stack[0].query(Input)
         assert len(inputs) > 1
         assert not any(each.cursor_blink for each in inputs)

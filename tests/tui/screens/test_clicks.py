@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, MouseUp
+from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseUp
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -12,14 +12,12 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import outline
-from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, words
-from tests.tui.screens.choosing import opening_screen
+from tests.tui.explorer import explorer, opening_screen, press, screen_text, settle, type_keys, words
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
 
 
 def line_of(app: Explorer, text: str) -> int:
-    """Find the line that a text is on."""
     (place,) = (number for number, line in enumerate(screen_text(app).splitlines()) if text in line)
     return place
 
@@ -93,9 +91,8 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
         assert begun == ["no/where"]
 
 
-@pytest.mark.parametrize("kind", [MouseMove, MouseDown, MouseUp, MouseScrollDown])
 async def test_the_mouse_over_a_removed_widget_is_no_error(
-    kind: type[MouseEvent], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
         await press(pilot, "3")
@@ -105,10 +102,11 @@ async def test_the_mouse_over_a_removed_widget_is_no_error(
         assert heatmap in under.ancestors_with_self
         monkeypatch.setattr(MainScreen, "_refresh_layout", lambda *given, **named: None)
         await heatmap.remove()
-        assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
-        app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
-        await pilot.pause()
-        assert app.unexpected_error is None
+        for kind in (MouseMove, MouseDown, MouseUp, MouseScrollDown):
+            assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
+            app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
+            await pilot.pause()
+            assert app.unexpected_error is None
 
 
 async def test_a_click_on_a_widget_that_is_not_painted_yet_is_no_error(

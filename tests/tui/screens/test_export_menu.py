@@ -1,10 +1,12 @@
-"""The export menu."""
+"""The export menu, also of a view that is still being computed."""
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +20,7 @@ from engine.values.errors import Superseded
 from engine.values.table import PIECE, LargeTable, Table
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.tui.explorer import explorer, hold, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import explorer, hold, notices, press, screen_text, settle, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.export import files
 from tui.export.request import write_parts
@@ -34,11 +36,10 @@ def names(folder: Path) -> list[str]:
 
 def notice(app: Explorer) -> str:
     """Give what was said last."""
-    return [each.message for each in app._notifications][-1]
+    return notices(app)[-1]
 
 
 def file_name(app: Explorer) -> str:
-    """Give the name that the menu offers."""
     assert isinstance(app.screen, ExportScreen)
     return Path(app.screen._file.value).name
 
@@ -162,7 +163,7 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         await until(pilot, lambda: bool(names(folder)))
         assert {name.endswith(".part") for name in names(folder)} == {True}
         await type_keys(pilot, "e", "v")
-        await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
+        await until(pilot, lambda: any("is still being written" in each for each in notices(app)))
         await type_keys(pilot, "]")
         await until(pilot, lambda: "L0H1" in str(app.session.shown.selected))  # keys are answered meanwhile
         await press(pilot, "escape")
@@ -263,3 +264,47 @@ async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(tiny_
         await press(pilot, ":", *"export no/such.csv", "enter")
         assert "there is no folder" in said(app)
         assert file_name(app) == "such.csv"
+
+
+async def test_an_unfinished_table_is_written_with_a_notice(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        for number, (key, view) in enumerate((("w", "overview"), ("w", "heads"), ("2", "ranks")), 1):
+            await press(pilot, key)
+            assert app.views.active.view == view
+            assert not app.views.active.is_unfinished
+            app.views.active.is_unfinished = True
+            app.clear_notifications()
+            await press(pilot, "e", "v", "enter")
+            assert len(list(folder.iterdir())) == number
+            (told,) = notices(app)
+            assert told.startswith("not complete yet: ")
+
+
+@pytest.mark.parametrize("view", ["3", "4"])
+async def test_an_empty_view_is_not_written(view: str, tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        free = hold(app)
+        await type_keys(pilot, "}", view)
+        await until(pilot, lambda: "computing …" in screen_text(app))
+        await type_keys(pilot, "e", "v")
+        assert said(app) == f"{app.views.active.view} is still empty; nothing was written"
+        free.set()
+        await until(pilot, lambda: not app.views.active.is_waiting)
+        await press(pilot, "v")
+        assert len(list(folder.iterdir())) == 1
+
+
+async def test_the_overview_is_unfinished_until_every_head_is_known(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "w")
+        pane = app.views.overview
+        assert pane.shown is not None
+        cells = pane.shown.cells
+        pane.shown, pane.is_unfinished = replace(pane.shown, cells=(*cells[:4], *[None] * 4)), True
+        await type_keys(pilot, "e", "v")
+        assert said(app) == "still being computed; press Enter again to write it as it is"
+        pane.shown, pane.is_unfinished = replace(pane.shown, cells=cells), False
+        await press(pilot, "v")
+        (file,) = folder.iterdir()
+        with file.open(encoding="utf-8") as lines:
+            assert all(all(row.values()) for row in csv.DictReader(lines))

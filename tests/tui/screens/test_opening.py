@@ -25,14 +25,14 @@ from engine.store.history import MOST_MODELS, recent_file, recent_models, rememb
 from engine.values.found_models import GONE, FoundModel, Origin, Place
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
+from engine.values.progress import Progress
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import hold_up, outline
-from tests.tui.explorer import foot, press, screen_text, settle, type_keys, until, words
+from tests.tui.explorer import foot, opening_screen, press, screen_text, settle, type_keys, until, words
 from tests.tui.painted import NASTY
-from tests.tui.screens.choosing import opening_screen
 from tui.drawing import text
-from tui.drawing.progress import duration, progress_text
+from tui.drawing.progress import progress_text
 from tui.drawing.text import clusters, escape_text, fit_path
 from tui.screens.chooser import ChooserScreen
 from tui.screens.model_list import ago, enter_does
@@ -43,8 +43,6 @@ NAME = "somebody/tiny"
 async def test_cached_models_are_listed_with_their_facts_and_missing_parts(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
-    from engine.checkpoints.locate import locate
-
     for name in (NAME, "somebody/half", "somebody/empty"):
         hub.add(name, tiny_model("gpt2"))
         locate(name)
@@ -69,8 +67,6 @@ async def test_cached_models_are_listed_with_their_facts_and_missing_parts(
 
 
 async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyModel) -> None:
-    from engine.checkpoints.locate import locate
-
     hub.add(NAME, tiny_model("gpt2"))
     locate(NAME)
     async with opening_screen() as (app, pilot, screen):
@@ -88,8 +84,6 @@ async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyMode
 
 
 async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_model: TinyModel) -> None:
-    from engine.checkpoints.locate import locate
-
     for number in range(3):
         hub.add(f"{NAME}{number}", tiny_model("gpt2"))
         locate(f"{NAME}{number}")
@@ -528,18 +522,12 @@ def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypa
 
 
 def test_times_are_written_no_finer_than_they_are_known() -> None:
-    assert [duration(seconds) for seconds in (0.2, 9.2, 11, 88, 91, 3540, 3601, 7500)] == [
-        "1 s", "10 s", "15 s", "90 s", "2 min", "59 min", "1 h 1 min", "2 h 5 min"
-    ]  # fmt: skip
     assert [ago(seconds) for seconds in (3, 61, 7300, 86_400, 200_000)] == [
         "just now", "1 min ago", "2 h ago", "1 day ago", "2 days ago"
     ]  # fmt: skip
-    from engine.values.progress import Progress
-
     assert progress_text(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
         "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
     )
-    assert progress_text(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"
 
 
 @pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
@@ -554,9 +542,7 @@ def test_a_long_name_shows_as_much_of_its_end_as_fits(name: str, width: int) -> 
     assert found == "…"[:width] + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
 
 
-def test_a_long_pasted_name_is_not_measured_for_every_character(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_pasted_name_is_not_measured_for_every_character(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
     def counting(part: str) -> int:

@@ -1,10 +1,11 @@
-"""Sentences are typed, found again, saved and forgotten."""
+"""Sentences are typed, found again in their list, saved and forgotten."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import stat
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, press, screen_text, settle, type_keys, until
+from tests.opening import hold_up, no_hurry, open_reader
+from tests.tui.explorer import explorer, press, screen_text, settle, shown_map, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
+from tui.screens.sentences_screen import SentencesScreen
 from tui.state.sentences import Sentences
 from tui.widgets.field import FilterInput
 
@@ -125,9 +127,7 @@ async def test_escape_goes_back_from_the_sentence_to_the_last_focus(tiny_model: 
         assert has_keys(app.views.table.grid)
 
 
-async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(
-    tiny_model: TinyModel,
-) -> None:
+async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         line = app.main.sentence_input
         await type_keys(pilot, "i", *"dog", "left", "tab")
@@ -176,7 +176,6 @@ async def test_a_replaced_sentence_is_among_the_earlier_ones(
         assert app.sentences.listed == ("a mat", "the cat")
         await type_keys(pilot, "i", "up")
         assert app.main.sentence_input.value == "the cat"
-    app.engine.stop()
 
 
 async def test_a_sentence_typed_before_the_model_is_open_is_read(
@@ -194,7 +193,6 @@ async def test_a_sentence_typed_before_the_model_is_open_is_read(
         await settle(pilot)
         assert app.session.shown.sentence == "a mat" == app.main.sentence_input.value
         assert app.sentences.listed == ("a mat", "the cat")
-    app.engine.stop()
 
 
 async def test_a_file_that_cannot_be_written_is_said_once(
@@ -221,9 +219,7 @@ async def test_a_read_sentence_is_shown_again_without_running_the_model(tiny_mod
             await settle(pilot)
         assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
         await press(pilot, "unbound:app.tree", "S", "G", "enter")
-        await settle(pilot)
-        shown = app.views.attention.heatmap.pooled
-        assert shown is not None
+        shown = shown_map(app)
         assert "".join(shown.query_tokens) == "the cat sat" == app.main.sentence_input.value
         assert app.views.active is app.views.attention
         await press(pilot, "S", "j", "d")
@@ -273,3 +269,58 @@ async def test_a_long_sentence_that_is_not_read_yet_is_shown_from_its_start(tiny
         assert line.endswith("…")
         await press(pilot, "i", "end")
         assert "more of them," in screen_text(app).splitlines()[-2], "what is typed is seen at the cursor"
+
+
+async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "S", "slash", *"zzz")
+        await until(pilot, lambda: "no sentence holds zzz; esc goes back" in screen_text(app))
+        assert "types one" not in screen_text(app)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: "the cat" in screen_text(app))
+        assert isinstance(app.screen, SentencesScreen)
+        assert app.focused is app.screen._list
+        await type_keys(pilot, "slash")
+        assert app.screen._words.value == ""
+        await type_keys(pilot, "escape", "escape")
+        assert len(app.screen_stack) == 1
+        await type_keys(pilot, "i", "ctrl+r", "z", "escape")
+        assert app.main.sentence_input.has_focus, "which is where one came from"
+
+
+async def test_a_sentence_read_while_the_list_is_open_is_marked_and_the_cursor_stays(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        free = threading.Event()
+        hold_up(app.engine, free)
+        await type_keys(pilot, "i", *"adog", "enter", "S", "G")
+        screen = app.screen
+        assert isinstance(screen, SentencesScreen)
+        here = screen._found[screen._list.highlighted or 0]
+        assert "● adog" not in screen_text(app)
+        free.set()
+        await until(pilot, lambda: "● adog" in screen_text(app))
+        assert screen._found[screen._list.highlighted or 0] == here
+        await press(pilot, "escape")
+        assert app.sentences.has_changed is None
+
+
+async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text="the cat", head="L0H1") as (app, pilot):
+        for place, keys in enumerate(("T", "7", "ww", "8", "A", "4", "1", "2")):
+            await press(pilot, *keys)
+            view = app.views.active.view
+            sentence = f"a dog {place}"
+            await press(pilot, "i", "ctrl+u", *sentence, "enter")
+            assert app.session.shown.sentence == sentence
+            assert app.views.active.view == (view if place < 5 else "attention"), keys
+            assert app.views.active.has_focus_within, keys
+
+
+@pytest.mark.parametrize(("measure", "view"), [("entropy", "overview"), ("ov_energy_rank", "attention")])
+async def test_the_overview_of_a_measure_in_the_sentence_stays(measure: str, view: str, tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "w")
+        app.session.change(overview=measure)
+        await settle(pilot)
+        await press(pilot, "i", *"a dog sat", "enter")
+        assert app.views.active.view == view

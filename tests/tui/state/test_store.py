@@ -75,21 +75,6 @@ async def test_a_late_answer_is_announced_and_a_partial_one_is_shown() -> None:
     assert asked.asked == ["a"]
 
 
-async def test_a_stopped_answer_keeps_its_parts_and_continues_when_resumed() -> None:
-    asked = Asked()
-    asked.store.get("a")
-    asked.store.put("a", 1, is_complete=False)
-    asked.store.stop("a")
-    await asyncio.sleep(TURN)
-    assert asked.futures["a"].cancelled()
-    assert asked.store.get("a") == 1
-    assert asked.store.is_stopped("a")
-    assert asked.asked == ["a"]
-    asked.store.resume()
-    asked.store.get("a")
-    assert asked.asked == ["a", "a"]
-
-
 async def test_only_the_answers_looked_at_last_are_remembered() -> None:
     asked = Asked(room=2)
     asked.store.put("a", 1)

@@ -11,12 +11,9 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.events import Paste
 
-from engine.service.engine import Engine
-from engine.values.options import EngineOptions
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
+from tests.tui.explorer import explorer, press, screen_text, type_keys
 from tests.tui.painted import NASTY, good_terminal
-from tests.tui.painted_explorer import PaintedExplorer, stale
-from tui.app.start import Start
+from tests.tui.painted_explorer import painted_explorer, stale
 from tui.toolkit.line_filters import SafeCharacters, ascii_cells, safe_cells
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -47,9 +44,7 @@ async def test_pasted_joined_emoji_leave_nothing_stale_on_the_screen(
     ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"), ascii_only=ascii_only)
-    async with app.run_test(size=(40, 24)) as pilot:
-        await settle(pilot)
+    async with painted_explorer(size=(40, 24), ascii_only=ascii_only) as (app, pilot):
         await type_keys(pilot, key)
         await pilot.pause()
         for _ in range(5):
@@ -57,10 +52,9 @@ async def test_pasted_joined_emoji_leave_nothing_stale_on_the_screen(
             await pilot.pause(0.02)
         assert ("x?" if ascii_only else "\U0001f467\u2764") in screen_text(app)
         assert list(stale(app)) == []
-    app.engine.stop()
 
 
-async def test_a_field_shows_every_part_of_a_joined_emoji_and_the_cursor_in_place() -> None:
+async def test_a_field_shows_and_keeps_every_part_of_a_joined_emoji_and_the_cursor_in_place() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "i", "ctrl+u", "x", *f"{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy")
         assert "x\U0001f468◌\U0001f469◌\U0001f467\u2764◌\U0001f44d◌y" in screen_text(app)
@@ -68,12 +62,7 @@ async def test_a_field_shows_every_part_of_a_joined_emoji_and_the_cursor_in_plac
         assert field._cursor_offset == cell_len(field._drawn_text) + 1
         for place in range(len(field.value)):
             assert field._cell_offset_to_index(field._position_to_cell(place)) == place
-
-
-async def test_a_joiner_that_is_typed_is_not_lost() -> None:
-    async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "i", "ctrl+u", "x", *"\U0001f469\u200d\U0001f469", "left", "left", "\u200c")
         assert app.main.sentence_input.value == "x\U0001f469\u200c\u200d\U0001f469"
-        await type_keys(pilot, "enter")
-        await settle(pilot)
+        await press(pilot, "enter")
         assert app.session.shown.sentence == "x\U0001f469\u200c\u200d\U0001f469"

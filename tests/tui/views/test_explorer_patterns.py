@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, Label
 from tests import planted_heads
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, screen_text, settle, shown
+from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map
 
 TEXT = "The cat sat on the mat."
 
@@ -88,8 +88,7 @@ async def test_a_reaches_the_rollout_and_it_is_written(tiny_model: TinyModel, fo
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "3", "a", "a", "a", "a")
         assert shown(app.views.attention.title_line).startswith("attention rollout")
-        found = app.views.attention.heatmap.pooled
-        assert found is not None
+        found = shown_map(app)
         np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)
         assert found.chances is not None
         await pilot.press("gg", "home", "j", "j", "l")

@@ -15,12 +15,10 @@ TEXT = "the cat sat on the mat"
 
 
 def pinned(app: Explorer) -> str:
-    """Name the pinned heads."""
     return " ".join(sorted(map(str, app.session.shown.pins)))
 
 
 def selected(app: Explorer) -> str:
-    """Name what is selected."""
     return str(app.session.shown.selected)
 
 
@@ -59,9 +57,7 @@ async def test_every_way_to_a_view_shows_the_head_of_the_row(keys: str, view: st
         assert (app.views.active.view, selected(app)) == (view, "L1H2")
 
 
-async def test_the_next_head_follows_the_row_and_the_views_own_key_selects_nothing(
-    tiny_model: TinyModel,
-) -> None:
+async def test_the_next_head_follows_the_row_and_the_views_own_key_selects_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "7")
         await press(pilot, "j", "7")
@@ -70,15 +66,6 @@ async def test_the_next_head_follows_the_row_and_the_views_own_key_selects_nothi
         assert (selected(app), str(active_table(app).head_here)) == ("L0H2", "L0H2")
         await press(pilot, "j", "unbound:app.tree", "3")
         assert selected(app) == "L0H2", "the tree has the keys"
-
-
-async def test_a_view_opens_the_head_that_a_filter_found(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "w", "w")
-        await press(pilot, *"/L1H2", "enter")
-        await until(pilot, lambda: active_table(app).counts == (1, 8))
-        await press(pilot, "3")
-        assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
 async def test_only_the_active_view_says_that_its_filter_hides_a_head(tiny_model: TinyModel) -> None:
@@ -134,9 +121,7 @@ async def test_keys_do_not_act_on_the_first_row_after_sorting(tiny_model: TinyMo
         assert shown(app.views.active.title_line).startswith(f"attention {row}")
 
 
-async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselected(
-    tiny_model: TinyModel,
-) -> None:
+async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselected(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
         await go_to_rows(pilot, "5")
         await press(pilot, "j", "P")
@@ -209,10 +194,6 @@ async def test_a_completion_without_a_match_says_so(tiny_model: TinyModel) -> No
         assert foot(app).startswith("no column has 'zzz' in its name")
         await press(pilot, "escape", "w", "/", *"zzz", "tab")
         assert foot(app).startswith("no measure has 'zzz' in its name")
-        await press(pilot, "escape", "ctrl+p", *"zzzz", "enter")
-        await until(pilot, lambda: foot(app).startswith("no head, view or command matches 'zzzz'; esc goes back"))
-        await press(pilot, "escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
 async def test_with_the_model_selected_keys_do_not_act_on_the_first_row(tiny_model: TinyModel) -> None:

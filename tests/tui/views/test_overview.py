@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head, parse_head
-from engine.values.options import EngineOptions
 from engine.values.table import CHANCE, Cell
 from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import worked_out
-from tests.tui.explorer import active_table, explorer, press, screen_text, settle, shown
+from tests.opening import open_on_thread, worked_out
+from tests.tui.explorer import active_table, explorer, press, resize, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.drawing.numbers import short_number
@@ -26,9 +24,8 @@ TEXT = "the cat sat on the mat and the cat sat"
 
 
 def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, Cell]:
-    """Work out a column of the table of all heads with an engine of our own."""
-    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
-    table = worked_out(session, "heads", query)
+    """Work out a column of the table of all heads beside the explorer."""
+    table = worked_out(open_on_thread(model), "heads", query)
     place = table.columns.index(measure)
     return {
         Head(str(row[0]), int(str(row[1])), int(str(row[2]))): "" if row[place] is None else row[place] for row in table
@@ -36,7 +33,6 @@ def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, 
 
 
 def on_map(app: Explorer) -> dict[Head, Cell | None]:
-    """Give what the overview draws."""
     drawn = app.views.overview.shown
     assert drawn is not None
     return dict(zip(drawn.order, drawn.cells, strict=True))
@@ -59,6 +55,10 @@ async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: T
         assert readout(app).startswith(f"L0H0 = {short_number(float(str(first)))}  ")
         assert " × chance " in readout(app)
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
+        before = screen_text(app)
+        for height in (14, 24):
+            await resize(pilot, 80, height)
+        assert screen_text(app) == before
         await press(pilot, "j", "right_curly_bracket")
         assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
         assert readout(app).startswith("L1H1 = ")
@@ -84,14 +84,6 @@ async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_m
         assert app.views.overview.map.head == last
 
 
-async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
-        assert app.views.active.view == "spectra"
-        await press(pilot, "w")
-        assert app.focused is app.views.overview.map
-        assert app.views.overview.map.head == Head("decoder", 1, 2)
-
-
 async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("w")
@@ -110,11 +102,17 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
             assert app.views.overview.map.head == Head("decoder", *head)
 
 
-async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "w", "j", "l", "enter")
+async def test_a_head_that_is_asked_for_opens_with_its_spectra_and_w_and_enter_go_to_and_fro(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         assert app.views.active.view == "spectra"
-        assert app.focused is app.views.spectra.graph
+        await press(pilot, "w")
+        assert app.views.overview.map.has_focus
+        assert app.views.overview.map.head == Head("decoder", 1, 2)
+        await press(pilot, "h", "enter")
+        assert app.views.active.view == "spectra"
+        assert app.views.spectra.graph.has_focus
         assert app.session.shown.selected == Head("decoder", 1, 1)
         await press(pilot, "]", "3", "w")
         assert app.views.overview.map.head == Head("decoder", 1, 2)
@@ -125,8 +123,7 @@ async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyM
 
 async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
     model = tiny_model("llama", with_head=True)
-    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
-    table = worked_out(session, "heads", Query(text=TEXT))
+    table = worked_out(open_on_thread(model), "heads", Query(text=TEXT))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     async with explorer(model, text=TEXT) as (app, pilot):
         app.session.change(**overview_fields("ov_energy_rank"))
@@ -239,9 +236,7 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         assert app.views.active.view == "spectra"
 
 
-async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_there(
-    tiny_model: TinyModel,
-) -> None:
+async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_there(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("9", "w", "w")  # what is of the whole model is no view of a head
         await settle(pilot)
@@ -347,27 +342,6 @@ async def test_a_large_terminal_shows_the_overview_beside_the_spectra(tiny_model
         assert "L1H1" in shown(views.spectra.title_line)
         await press(pilot, "3")
         assert [views.overview.display, views.attention.display] == [False, True]
-
-
-@pytest.mark.parametrize("size", [(40, 12), (200, 60)])
-async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
-    async with explorer(tiny_model("llama"), size=size, ascii_only=True) as (app, pilot):
-        await press(pilot, "w")
-        pane = app.views.overview
-        for widget in (pane.map, pane.histogram):
-            region = widget.region
-            assert region.height > 0
-            lines = screen_text(app).splitlines()[region.y : region.bottom]
-            assert all(line[region.x : region.right].isascii() for line in lines)
-
-
-async def test_a_terminal_shows_the_same_again_after_it_was_low(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        before = screen_text(app)
-        for height in (14, 24):
-            await pilot.resize_terminal(80, height)
-            await settle(pilot)
-        assert screen_text(app) == before
 
 
 async def test_the_smallest_terminal_shows_measure_value_and_place_in_full(tiny_model: TinyModel) -> None:

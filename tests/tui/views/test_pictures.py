@@ -12,7 +12,7 @@ from rich.color import Color
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tests.tui.explorer import explorer, settle, type_keys
+from tests.tui.explorer import explorer, press, settle
 from tests.tui.painted import contrast_ratio, good_terminal
 from tui.export.pictures import Picture
 
@@ -43,8 +43,7 @@ async def test_letters_are_legible_in_pictures_of_the_terminals_own_colours(
         for theme in ("ansi", "ansi-dark", "ansi-light"):
             app.theme = theme
             await settle(pilot)
-            await type_keys(pilot, "e", "S")
-            await settle(pilot)
+            await press(pilot, "e", "S")
     pictures = list(folder.glob("*.svg"))
     assert len(pictures) == 3
     for path in pictures:

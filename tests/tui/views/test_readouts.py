@@ -13,7 +13,6 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, press, press_slowly, screen_text, settle, shown, until
 from tui.drawing.readout import measure_readout
 from tui.views.ranks_view import RanksPane
-from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 TEXT = "the cat sat on the mat"
@@ -136,19 +135,6 @@ def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int
     assert len(line) <= width
     assert "L10H7" in line
     assert "29" in line
-
-
-def test_a_cut_column_shows_a_number_in_full_or_not_at_all() -> None:
-    columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
-    for room, first, second in (
-        (8, "0.123456", "       2"),
-        (7, "      …", "      2"),
-        (4, "   …", "   …"),
-        (1, "…", "…"),
-    ):
-        cells = [columns.cell(1, text, room) for text in ("0.123456", "2")]
-        assert cells == [first, second]
-    assert columns.cell(1, "", 3) == "   "
 
 
 def test_each_column_that_a_filter_of_the_ranks_can_name_is_explained() -> None:

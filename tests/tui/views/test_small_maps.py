@@ -16,7 +16,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import hold_up
-from tests.tui.explorer import explorer, screen_text, settle, shown, titled, until
+from tests.tui.explorer import explorer, notices, resize, screen_text, settle, shown, titled, until
 from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press
 from tui.drawing.levels import Ink, levels_of
@@ -110,8 +110,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
 async def test_another_sentence_has_small_maps_of_its_own(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         await press(pilot, "A")
-        await pilot.press("i", "ctrl+u", *"acat", "enter")
-        await settle(pilot)
+        await press(pilot, "i", "ctrl+u", *"acat", "enter")
         weights = app.engine.attention("acat", "decoder", 0).result().weights
         drawn = heads_of(app).maps.maps
         np.testing.assert_array_equal([drawn[number].values for number in sorted(drawn)], weights)
@@ -140,25 +139,23 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         assert pane.region.width == 0
 
 
-async def test_keys_copy_the_largest_weight_or_all_maps_but_nothing_of_a_layer(
-    tiny_model: TinyModel,
-) -> None:
+async def test_keys_copy_the_largest_weight_or_all_maps_but_nothing_of_a_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "A", "y")
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         assert float(app.clipboard) == float(weights[2].max())
-        (said,) = [str(each.message) for each in app._notifications]
+        (said,) = notices(app)
         query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
         assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
         await press(pilot, "unbound:app.copy_view")
         assert len(app.clipboard.splitlines()) == 1 + weights.size
         await press(pilot, "Y")
-        (said,) = [str(each.message) for each in app._notifications]
+        (said,) = notices(app)
         assert said.endswith("y copies the largest weight under the cursor, e writes all of them to a file")
         app.copy_to_clipboard("before")
         await press(pilot, "unbound:app.tree", "k k k", "A", "y")
         assert app.session.shown.selected == Head("decoder", 1)
-        (said,) = [str(each.message) for each in app._notifications]
+        (said,) = notices(app)
         assert said == "no map under the cursor; move to one to copy its largest weight"
         assert app.clipboard == "before"
 
@@ -187,8 +184,7 @@ async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -
                 await press(pilot, key)
                 assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)
         await press(pilot, "z")
-        await pilot.resize_terminal(80, 24)
-        await settle(pilot)
+        await resize(pilot, 80, 24)
         assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
 
 
@@ -218,7 +214,6 @@ async def test_nan_has_its_sign_in_both_halves_of_a_cell(
 async def test_a_small_map_opens_its_heads_map_even_after_a_mean(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H0", size=(80, 24)) as (app, pilot):
         for key in ("3", "a", "A", "l", "l", "enter"):
-            await pilot.press(key)
-            await settle(pilot)
+            await press(pilot, key)
         assert app.views.attention.shown_name == MapName("decoder", 1, 2)
         assert titled(app.views.attention.title_line).startswith("attention L1H2")

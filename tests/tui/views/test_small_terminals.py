@@ -11,31 +11,21 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import command, explorer, filter_table, foot, press, screen_text, settle, shown, until
 
 
-async def test_tree_titles_and_paths_on_the_smallest_terminal(tiny_model: TinyModel, folder: Path) -> None:
+async def test_tree_and_titles_on_the_smallest_terminal(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", num_attention_heads=16), head="L1H2", size=(40, 12)) as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         body = screen_text(app).splitlines()[1:-2]
         assert app.main.tree_widget.show_vertical_scrollbar
         assert {line[app.main.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
-        await pilot.press("1")
-        await settle(pilot)
+        await press(pilot, "1")
         assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
-        await pilot.press("unbound:app.distance")
-        await settle(pilot)
+        await press(pilot, "unbound:app.distance")
         assert shown(app.views.spectra.title_line) == "L1H2 Δ = 0  ε 0.01"
-        await pilot.press("e")
-        await settle(pilot)
-        await until(pilot, lambda: ".csv" in screen_text(app))
-        (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
-        assert path.strip().startswith("…")
-        assert path.strip().endswith("-L1H2-distance0-spectrum.csv")
 
 
 async def test_the_tree_is_narrow_on_a_narrow_terminal_and_a_key_hides_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
+        await press(pilot, "2")
         tree = app.main.tree_widget
         assert tree.size.width <= 40 * 0.36
         assert "L0" in screen_text(app).splitlines()[3][:14]
@@ -57,8 +47,7 @@ async def test_a_long_path_shows_the_end_of_the_files_name(
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
     async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
-        await pilot.press("1")
-        await settle(pilot)
+        await press(pilot, "1")
         await pilot.press("e")
         for _ in range(2):  # as it is offered, and while it is typed
             await until(pilot, lambda: "-spectrum.csv" in screen_text(app))
@@ -69,8 +58,7 @@ async def test_a_long_path_shows_the_end_of_the_files_name(
 @pytest.mark.parametrize("size", [(20, 5), (39, 12), (40, 11)])
 async def test_only_the_message_is_drawn_on_a_terminal_that_is_too_small(size: tuple[int, int]) -> None:
     async with explorer("demo", size=(40, 12)) as (app, pilot):
-        await pilot.press("i", "c", "a", "t")
-        await settle(pilot)
+        await press(pilot, "i", "c", "a", "t")
         await pilot.resize_terminal(*size)
         alone = ["attn-tui", "needs", "a", "terminal", "of", "40", "×", "12"]
         await until(pilot, lambda: screen_text(app).split() == alone)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,20 @@ from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
-from tests.tui.explorer import explorer, press, screen_text, settle, shown, until
+from tests.tui.explorer import (
+    command,
+    explorer,
+    filter_table,
+    notices,
+    outline_of,
+    press,
+    press_slowly,
+    resize,
+    screen_text,
+    shown,
+    until,
+)
+from tui.drawing.facts import model_facts
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.plots import Curve, Line, read_value
 from tui.drawing.readout import largest_weights, measure_readout, number_readout, weight_readout
@@ -42,7 +57,7 @@ from tui.views.text_view import TextPane
 TEXT = "the cat sat on the mat."
 
 
-def outline_of(*stacks: str) -> ModelOutline:
+def outline_with(*stacks: str) -> ModelOutline:
     layers = tuple(
         LayerOutline(stack, layer, 8, 8, 64, 64, 64, 64, 8, 8, "") for stack in stacks for layer in range(12)
     )
@@ -87,16 +102,6 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         assert len(short_number(abs(value))) <= 9
 
 
-def test_numbers_of_a_column_have_the_same_digits_and_form() -> None:
-    column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
-    assert [short_number(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
-    assert [short_number(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == [
-        "9.877e-07",
-        "1.235e+05",
-        "-4.445e-12",
-    ]
-
-
 def test_a_filter_is_cut_before_a_number_not_within_it() -> None:
     title = Title.of("heads", count=("47 of 144", "47/144"), words="ov_stable_rank > 17 and ov_copying < 0.2")
     whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
@@ -105,7 +110,7 @@ def test_a_filter_is_cut_before_a_number_not_within_it() -> None:
     assert title.fit(36).plain == "heads 47 of 144  ov_stable_rank > …"
 
 
-ONE, TWO = outline_of("decoder"), outline_of("encoder", "cross")
+ONE, TWO = outline_with("decoder"), outline_with("encoder", "cross")
 OTHER, ALL_ON = difference_part(), fact_part("with all heads on", " · ")
 
 
@@ -262,14 +267,11 @@ async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
         else:
             assert "╭─ 2 ranks layer 1 ─" in title
             assert "─ energy rank, ε 0.01 ─╮" in title, "its state is at the right"
-        await pilot.resize_terminal(80, 24)
-        await settle(pilot)
+        await resize(pilot, 80, 24)
         assert "╭" not in screen_text(app)
 
 
-async def test_the_title_names_a_filter_even_over_a_message(
-    tiny_model: TinyModel,
-) -> None:
+async def test_the_title_names_a_filter_even_over_a_message(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
         await press(pilot, "5", "slash", *"kind = K", "enter")
         assert " of " in shown(app.views.active.title_line)
@@ -332,17 +334,42 @@ async def test_the_graph_says_in_full_why_the_other_model_has_no_spectra(tiny_mo
         await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
         assert "decoder-delta holds" not in shown(spectra.title_line)
         assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
-        for key in ("T", "z"):
-            await press(pilot, key)
-        await pilot.resize_terminal(60, 20)
-        await settle(pilot)
+        await press_slowly(pilot, "T", "z")
+        await resize(pilot, 60, 20)
         message = app.views.attention.message
         assert len(message) > 60
         assert message in " ".join(screen_text(app).split()), "the text says in full why there is none"
-        for key in ("P", "right_square_bracket", "P", "C"):
-            await press(pilot, key)
+        await press_slowly(pilot, "P", "right_square_bracket", "P", "C")
         compare = app.views.active
         assert isinstance(compare, ComparePane)
         assert shown(compare.title_line) == "compare spectra 2 heads  log scale", "and no chance of a change"
         await press(pilot, "C")
         assert [each.value for each in compare.values.entries] == ["", ""], "and no weight where there is no map"
+
+
+ONE_HEAD = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
+
+WRONG = re.compile(r"\b1 (?!Δ)[a-z]{3,}s\b(?!:)|\b(\d+) to \1\b")
+"""One of several, and a range of one number."""
+
+
+async def test_one_head_of_one_layer_is_in_the_singular(tiny_model: TinyModel, folder: Path) -> None:
+    seen: list[str] = []
+    async with explorer(tiny_model("llama", **ONE_HEAD), text="the", size=(160, 50)) as (app, pilot):
+        for act in (
+            partial(press, pilot, "P", "C"),
+            partial(press, pilot, "A"),
+            partial(press, pilot, "3", "Y"),
+            partial(press, pilot, "2"),
+            partial(filter_table, pilot, "head = 0 and matrix = Q"),
+            partial(press, pilot, "e", "v"),
+            partial(command, pilot, "L0H3"),
+            partial(command, pilot, "L9"),
+        ):
+            await act()
+            seen += [screen_text(app), *notices(app)]
+        seen.append(model_facts(outline_of(app)))
+    everything = "\n".join(seen)
+    for said in ("1 layer × 1 head ", "compare spectra 1 head ", "1 row, ", "has head 0 alone"):
+        assert said in everything, said
+    assert [found.group() for found in WRONG.finditer(everything)] == []
