@@ -69,24 +69,11 @@ class PatternMeasures:
         return {name: float(self.own[name][head]) for name in wanted}, {name: self.chance[name] for name in wanted}
 
 
-@dataclass(frozen=True)
-class RepeatedTokens:
-    """Distinct random tokens, repeated once, with the special tokens around text.
+def draw_repeats(words: Words, vocabulary: int, context: int | None) -> dict[int, tuple[int, ...]]:
+    """Draw sequences of distinct ordinary tokens, repeated once, with the special tokens around text.
 
-    Attributes
-    ----------
-    ids : of the whole sequence.
-    distance : from a token to its repetition.
-    """
-
-    ids: tuple[int, ...]
-    distance: int
-
-
-def draw_repeats(words: Words, vocabulary: int, context: int | None) -> tuple[RepeatedTokens, ...]:
-    """Draw sequences of ordinary tokens, repeated once, at the `DISTANCES` that fit into the context.
-
-    If none fits, the distance is the longest that does.
+    Returns their ids by the distance from a token to its repetition: the `DISTANCES` that fit into the context, or if
+    none does, the longest that fits.
 
     Parameters
     ----------
@@ -105,18 +92,18 @@ def draw_repeats(words: Words, vocabulary: int, context: int | None) -> tuple[Re
     longest = min(room, len(ordinary))
     if longest < 2:
         raise EngineError("the context has no room for the four tokens that duplicate and induction need")
-    made = []
+    made: dict[int, tuple[int, ...]] = {}
     for distance in [each for each in DISTANCES if each <= longest] or [longest]:
         drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()
-        made.append(RepeatedTokens((*before, *drawn, *drawn, *after), distance))
-    return tuple(made)
+        made[distance] = (*before, *drawn, *drawn, *after)
+    return made
 
 
 class _Repeats:
     """Measures on sequences of repeated random tokens, by distance and layer."""
 
     def __init__(self) -> None:
-        self.sequences: tuple[RepeatedTokens, ...] | None = None
+        self.sequences: dict[int, tuple[int, ...]] | None = None
         self.found: dict[int, Mapping[Head, PatternMeasures]] = {}
 
     def mean(self, layer: Head) -> PatternMeasures:
@@ -187,29 +174,29 @@ def _measured_repeats(model: OpenModel, report: Callable[[int, int], None]) -> W
         try:
             known.sequences = draw_repeats(reader.words, reader.vocabulary, model.outline.context)
         except EngineError as error:
-            known.found[0], known.sequences = dict.fromkeys(layers, PatternMeasures(reason=str(error))), ()
+            known.found[0], known.sequences = dict.fromkeys(layers, PatternMeasures(reason=str(error))), {}
     total = 2 * len(layers) * len(known.sequences)
-    for before, repeat in zip(range(0, total, 2 * len(layers)), known.sequences, strict=True):
-        if repeat.distance not in known.found:
+    for before, (distance, ids) in zip(range(0, total, 2 * len(layers)), known.sequences.items(), strict=True):
+        if distance not in known.found:
             here = partial(lambda before, done: report(before + done, total), before)
-            known.found[repeat.distance] = yield from _measure_repeat(model, repeat, layers, here)
+            known.found[distance] = yield from _measure_repeat(model, ids, distance, layers, here)
     return known
 
 
 def _measure_repeat(
-    model: OpenModel, repeat: RepeatedTokens, layers: Sequence[Head], report: Callable[[int], None]
+    model: OpenModel, ids: tuple[int, ...], distance: int, layers: Sequence[Head], report: Callable[[int], None]
 ) -> Work[Mapping[Head, PatternMeasures]]:
     """Measure every layer on one sequence, or give the reason why the model cannot read it."""
     reader = (yield from model.reader()).sharing_model()  # so that the person's sentence stays read
     reader.tell = lambda progress: report(progress.done) if progress.activity == READING else None
 
     def read() -> PatternMeasures:
-        reader.read(repeat.ids, model.check)
+        reader.read(ids, model.check)
         return PatternMeasures()
 
     def on_layer(layer: Head) -> PatternMeasures:
         maps = reader.layer_maps(layer, model.check)
-        return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), repeat.distance))
+        return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), distance))
 
     failure = yield from _or_reason(restartable(read))
     if failure.reason:

@@ -89,7 +89,7 @@ def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, columns_of(name, query.column_options))])
+        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, builder.columns)])
     else:
         yield from _rows(model, name, query)
 
@@ -160,9 +160,9 @@ class _TableBuilder:
     """
 
     def __init__(self, name: str, query: Query) -> None:
-        self._name, self._query = name, query
-        view, columns = VIEWS.get(name), columns_of(name, query.column_options)
-        self._places = [columns.index(each) for each in view.places] if view is not None and view.grows else []
+        self._name, self.columns = name, columns_of(name, query.column_options)
+        view = VIEWS.get(name)
+        self._places = [self.columns.index(each) for each in view.places] if view is not None and view.grows else []
         self._rows: list[tuple[Any, ...]] = []
         self._by_place: dict[tuple[Cell, ...], tuple[Any, ...]] = {}
         self._left_out: dict[Head, str] = {}
@@ -184,5 +184,4 @@ class _TableBuilder:
         return list(self._by_place.values()) if self._places else self._rows
 
     def table(self) -> Table:
-        columns = columns_of(self._name, self._query.column_options)
-        return Table.of_rows(self._name, columns, self.rows, dict(self._left_out), tuple(self._lacking))
+        return Table.of_rows(self._name, self.columns, self.rows, dict(self._left_out), tuple(self._lacking))

@@ -30,25 +30,21 @@ def rows_of_weights(model: OpenModel, query: Query) -> Groups:
     The files' headers give the first rows. Ties follow, which need an import of the model's code, and then, if the
     query wants them, norms, one tensor a unit.
     """
-    yield RowGroup(_rows(_wanted(model.source.parameters(with_ties=False), query)), progress=_progress("ties", 0, 0))
+    yield RowGroup(_rows(_wanted(model.source.parameters(with_ties=False), query)), progress=Progress("ties", 0, 0, ""))
     yield Lane.MODEL  # which imports the model's code
     listed = model.cached("parameters", model.source.parameters)
     yield Lane.WEIGHTS
     wanted = _wanted(listed, query)
     measured = model.cached("norms", dict[str, Norm])
     known = measured if query.norms else {}
-    yield RowGroup(_rows(wanted, known), progress=_progress("ties", 1, 1))
+    yield RowGroup(_rows(wanted, known), progress=Progress("ties", 1, 1, ""))
     if not query.norms:
         return
     by_name = {each.name: each for each in listed}
     for done, parameter in enumerate(wanted, start=1):
         yield None
         _measure(model, parameter, by_name, measured)
-        yield RowGroup(_rows((parameter,), measured), progress=_progress("norms", done, len(wanted)))
-
-
-def _progress(activity: str, done: int, total: int) -> Progress:
-    return Progress(activity, done, total, "tensors" if activity == "norms" else "")
+        yield RowGroup(_rows((parameter,), measured), progress=Progress("norms", done, len(wanted), "tensors"))
 
 
 def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Norm] | None = None) -> list[tuple[Cell, ...]]:

@@ -16,6 +16,7 @@ from engine.architectures.rules import (
     SHARING_TYPES,
     TYPE_MARKS,
     TYPES_WITHOUT_ONE_MATRIX,
+    Latent,
     Layout,
     Rule,
     sibling,
@@ -82,15 +83,6 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LatentNames:
-    """The tensors of a projection's first step: its weight, its norm's gain, and its bias if it has one."""
-
-    down: str
-    norm: str
-    bias: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class AttentionModule:
     """One attention module of a checkpoint: its layer, the rule that cuts it, and its tensors' names by matrix.
 
@@ -106,7 +98,7 @@ class AttentionModule:
     rule: Rule
     weights: Mapping[str, str]
     biases: Mapping[str, str]
-    latents: Mapping[str, LatentNames]
+    latents: Mapping[str, Latent]
     output_first: str | None
     key_value_module: str
     is_gated: bool
@@ -131,7 +123,7 @@ class Anatomy:
 def shapes_of(
     owners: Mapping[str, str],
     rule: Rule,
-    latents: Mapping[str, LatentNames],
+    latents: Mapping[str, Latent],
     entries: Mapping[str, TensorEntry],
     config: Mapping[str, Any],
 ) -> tuple[dict[str, Shape], dict[str, str]]:
@@ -266,11 +258,11 @@ def describe_attention(
     """Describe one attention module; `EngineError` when its shapes do not fit each other or the number of heads."""
     module, rule, owner = found.module, found.rule, found.key_value_owner or found.module
     owners = {"Q": module, "K": owner, "V": owner, "O": module}
-    latents: dict[str, LatentNames] = {}
+    latents: dict[str, Latent] = {}
     for matrix, latent in rule.latents.items():
         down, norm = (named_tensor(entries, owners[matrix], name) for name in (latent.down, latent.norm))
         bias = f"{down.removesuffix('.weight')}.bias"
-        latents[matrix] = LatentNames(down, norm, bias if bias in entries else None)
+        latents[matrix] = Latent(down, norm, bias if bias in entries else None)
     shapes, weights = shapes_of(owners, rule, latents, entries, config)
     outline, is_gated = lay_out_heads(place, module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)

@@ -26,10 +26,14 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """A projection in two steps with a norm between them: the names of the first step and of the norm."""
+    """A projection in two steps with a norm between them: the first step, the norm's gain, and the first step's bias.
+
+    A rule has names relative to the attention module, and no bias; a checkpoint's module has the names of the tensors.
+    """
 
     down: str
     norm: str
+    bias: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

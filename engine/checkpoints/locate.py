@@ -11,6 +11,7 @@ from engine.checkpoints.model_folders import (
     ADAPTER_CONFIG,
     ADAPTER_FILES,
     DEMO,
+    GGUF,
     WEIGHT_FILES,
     adapter_file,
     clean_name,
@@ -18,7 +19,7 @@ from engine.checkpoints.model_folders import (
     model_at_path,
     weight_file,
 )
-from engine.checkpoints.source import GGUF, FolderSource, GgufSource, Location, Source
+from engine.checkpoints.source import FolderSource, GgufSource, Location, Source
 from engine.demo import MODEL_DIRECTORY
 from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions

@@ -44,8 +44,6 @@ DEQUANTISED = "the weights of a GGUF file are shown decoded, in float32"
 MERGED = re.compile(r"\.experts\.\d+\.")
 """In names of tensors that transformers merges with others when it loads them, which copies them."""
 
-GGUF = ".gguf"
-
 GGUF_PACKAGES = ("gguf", "accelerate")
 """What transformers needs to read such files."""
 

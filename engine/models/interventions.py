@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -45,7 +46,6 @@ class OutputProjections:
     def __init__(self, model: nn.Module, modules: Mapping[Head, AttentionModule]) -> None:
         self._model = model
         self._modules = {name: module for name, module in modules.items() if module.change_of is None}
-        self._found: dict[Head, nn.Module] | None = None
 
     def module(self, layer: Head) -> nn.Module:
         """Give the module of a layer's output projection; `EngineError` where there is none."""
@@ -57,14 +57,12 @@ class OutputProjections:
             )
         return found
 
-    @property
+    @cached_property
     def layers(self) -> dict[Head, nn.Module]:
         """The modules by layer, for the layers that have one."""
-        if self._found is None:
-            named = dict(self._model.named_modules())
-            found = {name: output_projection(named, module) for name, module in self._modules.items()}
-            self._found = {name: module for name, module in found.items() if module is not None}
-        return self._found
+        named = dict(self._model.named_modules())
+        found = {name: output_projection(named, module) for name, module in self._modules.items()}
+        return {name: module for name, module in found.items() if module is not None}
 
     def columns(self, head: Head) -> slice:
         """Give a head's columns of what its layer's output projection reads."""

@@ -21,7 +21,7 @@ from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
 from engine.checkpoints.source import Source, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.model_loader import load_reader, words_of
-from engine.models.module_reader import Example, FoundAttention, ModuleCall, ModuleReader, ProjectionWatch, watch_call
+from engine.models.module_reader import AttentionWatch, Example, FoundAttention, ModuleCall, ModuleReader, watch_call
 from engine.models.proof import Observation, prove
 from engine.models.reader import MapReader, Reader, evaluation_mode
 from engine.models.tokenizer import Words, words_from
@@ -172,7 +172,7 @@ class ModuleSource(Source):
         parameters = {matrix: joined[name].parts if name in joined else (own[name],) for matrix, name in names.items()}
         needed = {id(each) for several in parameters.values() for each in several}
         call = next(each for each in reversed(calls) if needed <= {id(part) for part in each.module.parameters()})
-        with ProjectionWatch(parameters).watching(call.module) as watch:
+        with AttentionWatch(parameters).watching(call.module) as watch:
             call.repeat()
         config = {"num_attention_heads": len(watch.weights)}
         described = describe_attention(Head("decoder", 0), FoundModule(path, rule), entries, config)

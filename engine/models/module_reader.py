@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import torch
@@ -81,12 +82,23 @@ class WatchedAttention:
 
 
 class AttentionWatch(TorchFunctionMode):
-    """Keeps every computation of attention while it is entered, in ``seen``."""
+    """Keeps every computation of attention while it is entered, in ``seen``, and what projections read and write.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    parameters : of each projection, by matrix; and the output projection's bias as ``bias``, if it has one.
+    """
+
+    def __init__(self, parameters: Mapping[str, Sequence[Tensor]] = MappingProxyType({})) -> None:
         super().__init__()
         self.seen: list[WatchedAttention] = []
         self._running: list[ModuleCall] = []
+        self._stored = {
+            matrix: {each.untyped_storage().data_ptr() for each in several} for matrix, several in parameters.items()
+        }
+        self._bias = next(iter(parameters.get("bias", ())), torch.zeros(()))
+        self._reads: dict[str, Tensor] = {}
+        self._written: Tensor | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -101,11 +113,9 @@ class AttentionWatch(TorchFunctionMode):
             dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if isinstance(dim, int) and dim % result.ndim == result.ndim - 1:
                 self._keep(result)
-        self.look(func, args, result)
+        if self._stored:
+            self._keep_projection(func, args, result)
         return result
-
-    def look(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Look at a call of a function; for subclasses."""
 
     def _keep(self, weights: Any) -> None:
         first = weights[0] if weights.ndim > 3 else weights
@@ -162,25 +172,7 @@ class AttentionWatch(TorchFunctionMode):
             raise EngineError("it computes several kinds of attention in one call; attn-tui follows one")
         return torch.cat([each.weights for each in self.seen])
 
-
-class ProjectionWatch(AttentionWatch):
-    """Keeps what projections read and write, too.
-
-    Parameters
-    ----------
-    parameters : of each projection, by matrix; and the output projection's bias as ``bias``, if it has one.
-    """
-
-    def __init__(self, parameters: Mapping[str, Sequence[Tensor]]) -> None:
-        super().__init__()
-        self._stored = {
-            matrix: {each.untyped_storage().data_ptr() for each in several} for matrix, several in parameters.items()
-        }
-        self._bias = next(iter(parameters.get("bias", ())), torch.zeros(()))
-        self._reads: dict[str, Tensor] = {}
-        self._written: Tensor | None = None
-
-    def look(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
+    def _keep_projection(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
         """Keep the argument before a parameter, as in ``linear(x, W)``, ``x @ W`` and ``addmm(b, x, W)``."""
         stored = [each.untyped_storage().data_ptr() if isinstance(each, Tensor) else 0 for each in args]
         if func is MULTI_HEAD:  # its arguments have the tokens first, and one sentence may have no axis
@@ -301,7 +293,7 @@ class FoundAttention:
     ----------
     described : how it is cut into heads.
     module : the innermost one that holds all projections.
-    parameters : of its projections, as `ProjectionWatch` takes them.
+    parameters : of its projections, as `AttentionWatch` takes them.
     observed : what it read and wrote when it was found.
     """
 
@@ -474,14 +466,14 @@ class ModuleReader(MapReader):
         queries, keys = (own if count == len(own) else tuple(map(str, range(count))) for count in weights.shape[1:])
         yield (queries, keys), 0, weights
 
-    def _watch(self, layer: Head) -> ProjectionWatch:
+    def _watch(self, layer: Head) -> AttentionWatch:
         """Repeat the call of a layer's attention, and watch it."""
         found = self._found[layer]
         if found.module not in self._calls:
             raise EngineError(
                 f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map"
             )
-        with evaluation_mode(self._model), ProjectionWatch(found.parameters).watching(found.module) as watch:
+        with evaluation_mode(self._model), AttentionWatch(found.parameters).watching(found.module) as watch:
             self._calls[found.module].repeat()
         return watch
 

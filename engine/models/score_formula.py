@@ -53,9 +53,10 @@ UNSEEN = torch.empty(0)
 """Stands for what has not been computed."""
 
 
-@dataclass
-class WatchedScores:
-    """The scores of one call of an attention module.
+class ScoreWatch(TorchFunctionMode):
+    """Keeps the product of queries and keys, and the softmax after it, in one call of an attention module.
+
+    ``shape`` is heads, queries, keys. With ``is_zero`` the queries are zero in the product.
 
     Attributes
     ----------
@@ -64,37 +65,24 @@ class WatchedScores:
     products : number of products of queries and keys.
     """
 
-    query: Tensor = UNSEEN
-    key: Tensor = UNSEEN
-    scores: Tensor = UNSEEN
-    weights: Tensor = UNSEEN
-    products: int = 0
-
-
-class ScoreWatch(TorchFunctionMode):
-    """Keeps the product of queries and keys, and the softmax after it, in ``seen``.
-
-    ``shape`` is heads, queries, keys. With ``is_zero`` the queries are zero in the product.
-    """
-
     def __init__(self, shape: tuple[int, int, int], is_zero: bool = False) -> None:
         super().__init__()
-        self.seen = WatchedScores()
-        self._shape = shape
-        self._is_zero = is_zero
+        self.query = self.key = self.scores = self.weights = UNSEEN
+        self.products = 0
+        self._shape, self._is_zero = shape, is_zero
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in MULTIPLYING and self.seen.scores is UNSEEN:
+        if func in MULTIPLYING and self.scores is UNSEEN:
             return self._multiply(func, args, kwargs)
         result = func(*args, **kwargs)
-        if func in SOFTMAXES and self.seen.query is not UNSEEN and self.seen.scores is UNSEEN:
+        if func in SOFTMAXES and self.query is not UNSEEN and self.scores is UNSEEN:
             scores = args[0] if args else kwargs["input"]
             heads, queries, keys = self._shape
             if scores.shape[-2] == queries and scores.shape[-1] >= keys and scores.shape[:-2].numel() == heads:
-                self.seen.scores, self.seen.weights = scores.flatten(0, -3), result.flatten(0, -3)
+                self.scores, self.weights = scores.flatten(0, -3), result.flatten(0, -3)
         return result
 
     def _multiply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -106,9 +94,9 @@ class ScoreWatch(TorchFunctionMode):
         is_of_heads = query.ndim > 2 and query.shape[:-2].numel() == heads and query.ndim == key.ndim
         if not is_of_heads or (query.shape[-2], key.shape[-1]) != (queries, keys):
             return func(*args, **kwargs)
-        self.seen.products += 1
+        self.products += 1
         every_key = key.expand(*query.shape[:-2], *key.shape[-2:])  # all heads may share one
-        self.seen.query, self.seen.key = query.flatten(0, -3), every_key.flatten(0, -3).mT
+        self.query, self.key = query.flatten(0, -3), every_key.flatten(0, -3).mT
         if self._is_zero:
             silent = torch.zeros_like(query)
             args = tuple(silent if each is query else each for each in args)
@@ -211,14 +199,14 @@ class ScoreFormula:
         self._cap, self.scales = self._formula(self._without_sink(self._made) - self.added)
         del self._step  # it may hold a lot
 
-    def _as_it_is(self) -> WatchedScores:
+    def _as_it_is(self) -> ScoreWatch:
         self._step()
         args, kwargs = _copy_tensors(self._call, None)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
-        return self._check(watch.seen)
+        return self._check(watch)
 
-    def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> WatchedScores:
+    def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> ScoreWatch:
         """Call the module in float64, holding its norms."""
         self._step()
         dtype = widest_dtype(next(self._module.parameters()).device)
@@ -233,9 +221,9 @@ class ScoreFormula:
                     stack.enter_context(part.register_forward_hook(linearised.hold))
             watch = stack.enter_context(ScoreWatch(self._shape, is_zero))
             torch.func.functional_call(self._module, parts, args, kwargs)
-        return self._check(watch.seen)
+        return self._check(watch)
 
-    def _check(self, made: WatchedScores) -> WatchedScores:
+    def _check(self, made: ScoreWatch) -> ScoreWatch:
         """Refuse scores that are not made of one product of queries and keys."""
         if made.scores is UNSEEN:
             raise self._refusal("does not take the softmax of products of queries and keys")
@@ -246,7 +234,7 @@ class ScoreFormula:
     def _refusal(self, why: str) -> EngineError:
         return EngineError(f"{self._name} {why}; its scores cannot be split into terms")
 
-    def _without_sink(self, made: WatchedScores) -> Tensor:
+    def _without_sink(self, made: ScoreWatch) -> Tensor:
         """Give the scores without those of a sink, (heads, queries, keys) float64.
 
         A module with a sink subtracts each row's largest score; the sink's own score tells how much that was.

@@ -251,22 +251,37 @@ def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionMap:
-    """One attention map: what the heatmap draws and the ``attention`` table lists.
+class MapAxes:
+    """The name of an attention map, or of a part of one, and its axes.
 
     Attributes
     ----------
     name : of the head, or of the mean.
-    query_tokens, key_tokens : the texts along both axes.
+    query_tokens, key_tokens : the texts along both axes of the whole map.
+    """
+
+    name: MapName
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+
+    @property
+    def is_of_one_text(self) -> bool:
+        """Whether queries and keys are the same tokens; in cross-attention they are not, even if they are equal."""
+        return self.name.stack != "cross" and self.query_tokens == self.key_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMap(MapAxes):
+    """One attention map: what the heatmap draws and the ``attention`` table lists.
+
+    Attributes
+    ----------
     weights : (queries, keys) float32.
     other : the weights of a second model, if two are compared; then ``other − weights`` is drawn.
     visible : the keys that the mask lets each query see; None if unknown.
     chance : (queries, keys) chance for a rollout.
     """
 
-    name: MapName
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     other: NDArray[np.float32] | None = None
     visible: VisibleKeys | None = None
@@ -323,13 +338,11 @@ class MapWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class PooledMap:
+class PooledMap(MapAxes):
     """A rectangle of an attention map, pooled to blocks of queries × keys; blocks of one are the weights themselves.
 
     Attributes
     ----------
-    name : of the map.
-    query_tokens, key_tokens : the texts along both axes of the whole map.
     window : which blocks these are.
     maxima, means : (rows, columns) of each block's weights; not finite if one of the weights is not.
     places : (rows, columns, 2) query and key of each block's largest weight.
@@ -340,9 +353,6 @@ class PooledMap:
     chances : (rows, columns) chance at ``places``, if the map is a rollout.
     """
 
-    name: MapName
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     window: MapWindow
     maxima: NDArray[np.float32]
     means: NDArray[np.float32]
@@ -415,31 +425,21 @@ class PooledBlock:
         return self.mean * len(self.queries) * len(self.keys)
 
 
-def is_of_one_text(name: MapName, query_tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> bool:
-    """Whether queries and keys are the same tokens; in cross-attention they are not, even if they are equal."""
-    return name.stack != "cross" and query_tokens == key_tokens
-
-
 @dataclass(frozen=True, slots=True)
-class MapLines:
+class MapLines(MapAxes):
     """One row and one column of an attention map.
 
     Attributes
     ----------
-    name : of the map.
     query, key : positions of the row and the column.
-    query_tokens, key_tokens : the texts along both axes of the map.
     row : (keys,) float32 weights of the query on each key.
     column : (queries,) float32 weights of each query on the key.
     largest : the largest finite weight of the whole map, which sets the levels of its colours.
     is_signed : whether these are differences of two maps, and ``largest`` the largest in size.
     """
 
-    name: MapName
     query: int
     key: int
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
     row: NDArray[np.float32]
     column: NDArray[np.float32]
     largest: float
@@ -455,10 +455,5 @@ class MapLines:
         if largest is None:
             values = weights if other is None else np.abs(other - weights)
             largest = float(np.max(values, where=np.isfinite(values), initial=0.0))
-        return cls(attention.name, query, key, attention.query_tokens, attention.key_tokens, row, column, largest,
+        return cls(attention.name, attention.query_tokens, attention.key_tokens, query, key, row, column, largest,
                    other is not None)  # fmt: skip
-
-    @property
-    def is_of_one_text(self) -> bool:
-        """Whether queries and keys are the same tokens of one stack."""
-        return is_of_one_text(self.name, self.query_tokens, self.key_tokens)

@@ -100,22 +100,19 @@ class ProgressReporter:
     tell: Tell
     activity: str
     unit: str
-    _rate: Rate | None = None
+    _rate: Rate = field(default_factory=Rate)
     _due: float = field(default_factory=lambda: time.monotonic() + REPORT_SECONDS)
     _total: int = 0
     _begun: int = 0
-    _first: tuple[float, int] = 0.0, 0
     _has_told: bool = False
 
     def __call__(self, done: int, total: int) -> None:
         """Note how much is done (a total of 0 is unknown), and report it if a report is due."""
         now = time.monotonic()
         if total and not self._total:
-            self._total, self._first = total, (now, done)
+            self._total = total
+            self._rate.rate(now, done)
         if now >= self._due and total:
-            if self._rate is None:
-                self._rate = Rate()
-                self._rate.rate(*self._first)
             self._due, self._has_told = now + REPORT_SECONDS, True
             self.tell(Progress(self.activity, min(done, total), total, self.unit, self._rate.rate(now, done)))
 

@@ -12,7 +12,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling, is_of_one_text
+from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
@@ -128,7 +128,7 @@ class TextPane(SentencePane):
             lines = maps.lines(query, place if name.stack == "cross" else (place[0], place[0]))
         elif isinstance(whole := maps.whole(query), AttentionMap):
             row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
-            is_one = is_of_one_text(whole.name, whole.query_tokens, whole.key_tokens)
+            is_one = whole.is_of_one_text
             lines = MapLines.of(whole, row, row if is_one else column)
         else:
             lines = whole

@@ -22,7 +22,7 @@ from engine.mathematics.scores import Rotation, rotate_keys
 from engine.models.loaded_model import find_attention
 from engine.models.proof import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of
-from engine.models.score_formula import ScoreWatch, WatchedScores
+from engine.models.score_formula import ScoreWatch
 from engine.values.heads import Head
 from tests import tiny_models
 from tests.opening import open_folder
@@ -102,7 +102,7 @@ def inputs_of(model: Any, token: int) -> dict[str, Any]:
 
 def queries_and_keys(
     model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int
-) -> dict[Head, tuple[WatchedScores, Tensor]]:
+) -> dict[Head, tuple[ScoreWatch, Tensor]]:
     """Run a sentence of one token repeated; give each layer's queries and keys, and the vector that it read.
 
     ``layers`` holds each layer's module, number of heads, and width of its keys' source.
@@ -142,7 +142,7 @@ def queries_and_keys(
         model(**{name: value for name, value in inputs.items() if "position" not in name})
     for hook in hooks:
         hook.remove()
-    return {name: (watch.seen, read[name]) for name, watch in watches.items()}
+    return {name: (watch, read[name]) for name, watch in watches.items()}
 
 
 def difference(config: Any) -> str:
