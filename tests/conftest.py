@@ -50,6 +50,8 @@ suit_tests()
 
 TinyModel = Callable[..., Path]
 
+CallsOf = Callable[[Any, str], list[tuple[Any, ...]]]
+
 
 def pytest_collection_finish() -> None:
     """Keep what is imported by now out of the garbage collector's rounds, and have fewer of them.
@@ -128,6 +130,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.mkdir()
     monkeypatch.chdir(made)
     return made
+
+
+@pytest.fixture
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> CallsOf:
+    """Give a function that lists the arguments of every call of a function from then on."""
+
+    def listed(owner: Any, name: str) -> list[tuple[Any, ...]]:
+        own, calls = getattr(owner, name), list[tuple[Any, ...]]()
+
+        def noting(*arguments: Any, **named: Any) -> Any:
+            calls.append(arguments)
+            return own(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, noting)
+        return calls
+
+    return listed
 
 
 @pytest.fixture

@@ -38,11 +38,16 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(command, ["export", *map(str, arguments)])
 
 
+def rows_in(text: str) -> list[dict[str, str]]:
+    """Read CSV."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
 def exported(*arguments: str | Path) -> list[dict[str, str]]:
     """Export to standard output and read the table back."""
     done = run(*arguments)
     assert done.exit_code == 0, done.output
-    return list(csv.DictReader(io.StringIO(done.stdout)))
+    return rows_in(done.stdout)
 
 
 def written(folder: Path, pattern: str) -> list[dict[str, str]]:
@@ -54,8 +59,7 @@ def written(folder: Path, pattern: str) -> list[dict[str, str]]:
 
 def as_exported(table: AnyTable) -> list[dict[str, str]]:
     """Write a table as an export of it, and read it back."""
-    text = "".join(text_of(table.pieces(), "csv"))
-    return list(csv.DictReader(io.StringIO(text)))
+    return rows_in("".join(text_of(table.pieces(), "csv")))
 
 
 def exported_maps(model: str | Path, text: str, file: Path, *arguments: str) -> dict[str, NDArray[np.float32]]:

@@ -26,8 +26,45 @@ class FusedCausal(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = (_split(part, HEADS) for part in self.c_attn(x).split(WIDTH, -1))
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        written: Tensor = self.c_proj(mixed.transpose(1, 2).flatten(2))
+        written: Tensor = self.c_proj(self.mix(query, key, value).transpose(1, 2).flatten(2))
+        return written
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Mix values: (sentences, heads, tokens, width of a head)."""
+        return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+class NormedHeads(FusedCausal):
+    """A norm of each head's output before the output projection."""
+
+    width = WIDTH // HEADS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(self.width)
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        together = super().mix(query, key, value).transpose(1, 2).flatten(2)
+        return _split(self.norm(together.unflatten(2, (-1, self.width))).flatten(2), HEADS)
+
+
+class OutputsNormedTogether(NormedHeads):
+    """A norm of all heads' outputs together."""
+
+    width = WIDTH
+
+
+class Annotated(nn.Module):
+    """Four projections in a list, as The Annotated Transformer has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linears = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (_split(each(x), HEADS) for each in self.linears[:3])
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        written: Tensor = self.linears[3](mixed.transpose(1, 2).flatten(2))
         return written
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -77,6 +78,19 @@ def prove_layers(folder: Path) -> dict[Head, LayerProof]:
     _, tensors, anatomy = open_folder(folder)
     seen = open_reader(folder).observe(no_hurry)
     return {name: prove(module, read_layer(tensors, module), seen[name]) for name, module in anatomy.modules.items()}
+
+
+def assert_same_heads(folder: Path, expected: Path) -> None:
+    """Compare every head of two folders, bit by bit."""
+    _, tensors, anatomy = open_folder(folder)
+    _, expected_tensors, expected_anatomy = open_folder(expected)
+    assert anatomy.modules.keys() == expected_anatomy.modules.keys()
+    for layer, module in expected_anatomy.modules.items():
+        ours, theirs = read_layer(tensors, anatomy.modules[layer]), read_layer(expected_tensors, module)
+        for head in range(module.outline.heads):
+            found, arrays = ours.of_head(head), theirs.of_head(head)
+            assert found.keys() == arrays.keys()
+            assert all(torch.equal(found[name], array) for name, array in arrays.items()), (layer, head)
 
 
 def refused(work: Callable[[], object]) -> str:
@@ -160,6 +174,10 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
     """Give the rows that the library returns, each by the names of its columns."""
     rows: list[dict[str, Any]] = table.rows(named=True)
     return rows
+
+
+VERIFIED = {"output": {"verified"}, "scores": {"verified"}}
+"""What a check finds of a model whose heads are all proven."""
 
 
 def verdicts_of(model: Model) -> dict[str, set[str]]:

@@ -23,6 +23,7 @@ from engine.values.heads import Head
 from engine.values.memory import size
 from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
+from tests.benchmarks.machine import resident_mib
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, Terminal
 
@@ -36,12 +37,9 @@ WHOLE_SECONDS = 1200.0
 """How long a whole layer may take."""
 
 
-def peak(process: str = "self") -> str:
-    """Return the largest resident set that a process has had."""
-    lines = dict(
-        line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
-    )
-    return size(int(lines["VmHWM"].split()[0]) * 1024)
+def peak(process: int | str = "self") -> str:
+    """Write the largest resident set that a process has had."""
+    return size(round(resident_mib(True, process) * 2**20))
 
 
 def step(label: str, work: Callable[[], object]) -> None:
@@ -81,7 +79,6 @@ def inside(folder: str, whole: bool) -> None:
 
 
 def explorer(folder: Path, whole: bool) -> None:
-    """Measure the explorer in a pseudo-terminal."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {
             "XDG_CACHE_HOME": cache, "XDG_CONFIG_HOME": cache, "XDG_STATE_HOME": cache, "COLORTERM": "truecolor",
@@ -90,7 +87,7 @@ def explorer(folder: Path, whole: bool) -> None:
             frame = terminal.wait_for("sentence")
             head = terminal.wait_for("place ", SECONDS)
             print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
-            print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(str(terminal.process)):>10}")
+            print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(terminal.process):>10}")
             terminal.send("1t")
             terminal.settle()
             for layer in range(1, LAYERS):
@@ -100,12 +97,12 @@ def explorer(folder: Path, whole: bool) -> None:
                 named = terminal.wait_for(f"L{layer}H0", SECONDS, since) - pressed
                 shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
                 label = f"explorer: key to L{layer}H0's name, its spectra"
-                print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(str(terminal.process)):>10}", flush=True)
+                print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(terminal.process):>10}", flush=True)
             if whole:
                 since, pressed = len(terminal.output), time.monotonic() - terminal.started
                 terminal.send("gL0\r")
                 shown = terminal.wait_for("σ₁", WHOLE_SECONDS, since) - pressed
-                print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(str(terminal.process)):>10}", flush=True)
+                print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(terminal.process):>10}", flush=True)
 
 
 def main() -> None:

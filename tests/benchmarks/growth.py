@@ -51,18 +51,16 @@ LARGE = (
 def measure(shape: Shape) -> dict[str, float]:
     """Compute a model's spectra in this process."""
     limit_threads(None)
-    import torch
 
     from engine.analysis.decompositions import Decomposer
     from engine.values.progress import finish
     from tests.benchmarks.machine import forget_peak, resident_mib
-    from tests.benchmarks.spectra import draw_layer
+    from tests.benchmarks.spectra import drawn
     from tests.engine.mathematics.dense_spectra import weights_of
 
-    torch.manual_seed(0)
     decomposer = Decomposer("auto", print)
-    layer = weights_of(*draw_layer(shape.heads, shape.shared, shape.width, shape.d_model))
-    finish(decomposer.heads(weights_of(*draw_layer(2, 2, 8, 32))))
+    layer = weights_of(*drawn(shape.heads, shape.shared, shape.width, shape.d_model))
+    finish(decomposer.heads(weights_of(*drawn(2, 2, 8, 32))))
     spent = {"heads": 0.0, "layers": 0.0}
     forget_peak()
     before = resident_mib()

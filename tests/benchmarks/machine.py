@@ -8,7 +8,6 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """Name the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -28,15 +27,14 @@ def machine() -> str:
     )
 
 
-def resident_mib(peak: bool = False) -> float:
-    """Return this process's resident set in mebibytes, or its peak; only on Linux."""
+def resident_mib(peak: bool = False, process: int | str = "self") -> float:
+    """Return a process's resident set in mebibytes, or its peak; only on Linux."""
     wanted = "VmHWM:" if peak else "VmRSS:"
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+    for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
         if line.startswith(wanted):
             return int(line.split()[1]) / 1024
     return float("nan")
 
 
 def forget_peak() -> None:
-    """Reset the peak of the resident set."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

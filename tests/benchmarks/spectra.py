@@ -32,7 +32,7 @@ from engine.mathematics.measures import energy_rank, numerical_rank  # noqa: E40
 from engine.values.progress import finish  # noqa: E402
 from engine.values.spectra import FloatArray  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
-from tests.engine.mathematics.dense_spectra import Factors, stacked, weights_of  # noqa: E402
+from tests.engine.mathematics.dense_spectra import Factors, change_all, draw_layer, stacked, weights_of  # noqa: E402
 
 LAYERS, HEADS, WIDTH, D_MODEL = 12, 12, 64, 768
 EPSILONS = (0.01, 0.05, 0.1, 0.001)
@@ -41,14 +41,9 @@ Way = Callable[[Factors], Any]
 Seconds = tuple[float, float]
 
 
-def draw_layer(heads: int, shared: int, width: int, d_model: int) -> Factors:
+def drawn(heads: int, shared: int, width: int, d_model: int, seed: int = 0) -> Factors:
     """Draw a layer's weights in float32."""
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape) * 0.02
-
-    shared_rows = draw(shared, width, d_model), draw(shared, width, d_model)
-    return draw(heads, width, d_model), *shared_rows, draw(heads, d_model, width)
+    return change_all(draw_layer(heads, shared, width, width, d_model, d_model, seed), lambda each: 0.02 * each.float())
 
 
 def timed(way: Way, layer: Factors) -> tuple[float, Any]:
@@ -129,20 +124,19 @@ def main() -> None:
     """Print seconds and ratios, and how many ranks agree with float64."""
     sample = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     logging.disable(logging.CRITICAL)
-    torch.manual_seed(0)
     decomposer = Decomposer("auto", print)
     ours: tuple[Way, Way] = (
         lambda layer: stacked(finish(decomposer.heads(weights_of(*layer)))),
         lambda layer: stacked(finish(decomposer.layer(weights_of(*layer)))),
     )
     beside = others()
-    small = draw_layer(2, 2, 8, 32)
+    small = drawn(2, 2, 8, 32)
     for way in (*ours, dense_heads, dense_layer):
         way(small)  # the first call of a library takes longer
     spent = {name: [0.0, 0.0] for name in ("engine", *beside)}
     agree = total = 0
     for number in range(LAYERS):
-        layer = draw_layer(HEADS, HEADS, WIDTH, D_MODEL)
+        layer = drawn(HEADS, HEADS, WIDTH, D_MODEL, number)
         found = []
         for place, way in enumerate(ours):
             seconds, values = timed(way, layer)
@@ -154,7 +148,7 @@ def main() -> None:
             for place, other in enumerate(ways):
                 if other is not None:
                     spent[name][place] += timed(other, layer)[0] * LAYERS / sample
-        exact: Factors = tuple(factor.double() for factor in layer)  # type: ignore[assignment]
+        exact = change_all(layer, Tensor.double)
         for values, dense in zip(found, (dense_heads, dense_layer), strict=True):
             right, counted = same_ranks(values, dense(exact))
             agree, total = agree + right, total + counted

@@ -83,7 +83,6 @@ def environment(cache: str) -> dict[str, str]:
 
 
 def start(model: str, columns: int, rows: int, cache: str, *options: str) -> Terminal:
-    """Start the explorer."""
     return Terminal(COMMAND, model, *options, columns=columns, rows=rows, environment=environment(cache))
 
 
@@ -164,7 +163,6 @@ def press_and_rest(terminal: Terminal, what: str, keys: str, most: float, whole:
 
 
 def key_figures(what: str, measured: list[tuple[int, float]], most: float | None) -> Iterator[Figure]:
-    """Report bytes, and the time to the last of them."""
     counts = [count for count, _ in measured]
     yield Figure(f"{what}, median", statistics.median(counts), "B", most)
     yield Figure(f"{what}, most", max(counts), "B", most)
@@ -253,7 +251,6 @@ def beside() -> Iterator[None]:
 
 
 def measure(model: str) -> None:
-    """Print one round of all measurements."""
     for option in ("--help", "--version"):
         print(f"  {Figure(f'attn-tui {option}', words(option), 'ms', 300)}", flush=True)
     for columns, rows in SIZES:

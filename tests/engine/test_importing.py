@@ -6,7 +6,6 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -18,46 +17,25 @@ from engine.values.progress import Progress
 from tests.opening import run_apart
 
 
-@pytest.fixture
-def quiet() -> Iterator[ImportLock]:
-    """Make a context that spares the event loop, and restore the collector afterwards."""
-    made = ImportLock()
-    made.spares_event_loop = True
-    yield made
-    sys.modules.pop("made_up", None)
-    gc.unfreeze()
-
-
-def test_the_collector_is_left_alone_unless_the_event_loop_is_spared() -> None:
+def test_the_collector_rests_while_modules_load_if_the_event_loop_is_spared_and_then_leaves_them_alone() -> None:
     frozen, importing = gc.get_freeze_count(), ImportLock()
+    importing.spares_event_loop = True
+
+    def load() -> None:
+        with importing, importing:
+            assert not gc.isenabled()
+            sys.modules["made_up"] = ModuleType("made_up")
+            raise ZeroDivisionError
+
     with importing:
-        assert gc.isenabled()
-        sys.modules["made_up"] = ModuleType("made_up")
-    del sys.modules["made_up"]
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == frozen
-
-
-def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone(quiet: ImportLock) -> None:
-    frozen = gc.get_freeze_count()
-    with quiet, quiet:
-        assert not gc.isenabled()
-        sys.modules["made_up"] = ModuleType("made_up")
+        pass
+    assert gc.get_freeze_count() == frozen, "nothing was imported"
+    with pytest.raises(ZeroDivisionError):
+        load()
     assert gc.isenabled()
     assert gc.get_freeze_count() > frozen
-
-
-def test_the_collector_freezes_nothing_if_nothing_was_imported(quiet: ImportLock) -> None:
-    frozen = gc.get_freeze_count()
-    with quiet:
-        pass
-    assert gc.get_freeze_count() == frozen
-
-
-def test_the_collector_works_again_after_a_failure(quiet: ImportLock) -> None:
-    with pytest.raises(ZeroDivisionError), quiet:
-        raise ZeroDivisionError
-    assert gc.isenabled()
+    del sys.modules["made_up"]
+    gc.unfreeze()
 
 
 MAPPING = """

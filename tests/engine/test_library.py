@@ -18,7 +18,7 @@ from engine.library import Model
 from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
 from engine.values.views import Query
-from tests.conftest import TinyModel
+from tests.conftest import CallsOf, TinyModel
 from tests.opening import edited_weights, run_apart
 
 TEXT = "the cat sat on the mat"
@@ -26,7 +26,6 @@ TEXT = "the cat sat on the mat"
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Model]:
-    """Open the demo."""
     model = engine.open_model("demo", device="cpu", use_cache=False)
     yield model
     model.close()
@@ -173,16 +172,9 @@ def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
     assert ranks["layer"].unique().to_list() == [1]
 
 
-def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, calls_of: CallsOf) -> None:
     model = engine.open_model(tiny_model("llama"), use_cache=False)
-    asked: list[Any] = []
-    spectra = model._model.spectra.layer
-
-    def noted(*arguments: Any, **narrowed: Any) -> Any:
-        asked.append(arguments)
-        return spectra(*arguments, **narrowed)
-
-    monkeypatch.setattr(model._model.spectra, "layer", noted)
+    asked = calls_of(model._model.spectra, "layer")
     model.ranks(layer=1, matrix="QK")
     assert [(str(layer), whole, matrices) for layer, whole, matrices, _ in asked] == [("L1", False, ("QK",))]
     assert not model._model.is_loaded

@@ -16,7 +16,7 @@ from engine.values.heads import MATRICES, Head
 from engine.values.table import RowGroup, Table
 from engine.values.views import CIRCUITS, Query
 from tests.cli.test_weight_tables import of_head
-from tests.conftest import TinyModel
+from tests.conftest import CallsOf, TinyModel
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import exported
 from tests.opening import open_on_thread, outline, start_engine, worked_out
@@ -84,22 +84,13 @@ def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeyp
     assert of_groups.rows == whole.rows
 
 
-def test_a_layer_is_computed_when_its_rows_are_asked_for(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[Head] = []
-    weights = OpenModel.layer_weights
-
-    def noted(model: OpenModel, layer: Head) -> Any:
-        read.append(layer)
-        return weights(model, layer)
-
-    monkeypatch.setattr(OpenModel, "layer_weights", noted)
+def test_a_layer_is_computed_when_its_rows_are_asked_for(tiny_model: TinyModel, calls_of: CallsOf) -> None:
+    read = calls_of(OpenModel, "layer_weights")
     engine = start_engine(tiny_model("gpt2"))
     groups = (group for group in engine.rows("circuits", Query()) if group.rows)
     first = next(groups)
     assert {row[1] for row in first.rows} == {0}
-    assert set(read) == {LAYER}
+    assert {layer for _, layer in read} == {LAYER}
     second = next(groups)
     assert {row[1] for row in second.rows} == {1}
     assert next(groups, None) is None

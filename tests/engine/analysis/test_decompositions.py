@@ -19,10 +19,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.progress import finish
 from engine.values.spectra import Arrays
+from tests.conftest import CallsOf
 from tests.engine.mathematics.dense_spectra import (
     FACTORS,
-    HEADS,
-    SHARED,
     assert_same,
     dense_heads,
     dense_layer,
@@ -40,6 +39,10 @@ FAILING = (
     RuntimeError("cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED, when calling `cusolverDnXsyevd`"),
     torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge"),  # type: ignore[attr-defined]
 )
+TOO_LITTLE = "has too little free memory"
+BOTH = {"cuda:heads": "heads", "cuda:layer": "whole layers"}
+"""Stand-ins for GPUs, and what each computes."""
+
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
@@ -80,30 +83,6 @@ def test_spectra_are_those_of_dense_matrices_in_pieces_of_any_size(
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("matrices", [("Q",), ("V", "O"), ("QK",), ("K", "QK", "OV")])
-def test_only_the_matrices_asked_for_are_computed(
-    decomposer: Decomposer, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for compute, expected in ((heads, dense_heads()), (layer, dense_layer())):
-        assert_same(compute(decomposer, matrices), {matrix: expected[matrix] for matrix in matrices})
-    seen: list[tuple[int, ...]] = []
-    gram = spectra.gram_of
-
-    def noting(wide: Tensor) -> Tensor:
-        seen.append(tuple(wide.shape))
-        return gram(wide)
-
-    monkeypatch.setattr(spectra, "gram_of", noting)
-    heads(decomposer, ("Q",))
-    assert sum(shape[0] for shape in seen) == HEADS, "of the queries alone"
-
-
-def test_a_unit_is_a_few_pieces(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompositions, "PIECE", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert list(decomposer.heads(WEIGHTS)) == [None] * (2 * SHARED)
-
-
 def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = dense_layer()
     monkeypatch.setattr(Decomposer, "_solve", pytest.fail)
@@ -116,21 +95,20 @@ def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPat
 class SmallDevice:
     """A stand-in for a GPU that computes on the CPU, or fails."""
 
-    def __init__(self, error: RuntimeError | None = None, kinds: str = "cuda:heads cuda:layer") -> None:
-        self._error, self._kinds = error, kinds.split()
+    def __init__(self, error: RuntimeError | None = None, failing: Collection[str] = ()) -> None:
+        self._error, self._failing = error, failing
         self.tried: list[str] = []
 
     def put_on(self, decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
         """Give a decomposer such a GPU, named for what it computes."""
-        devices = {"heads": "cuda:heads", "whole layers": "cuda:layer"}
-        monkeypatch.setattr(decomposer, "_devices", devices)
+        monkeypatch.setattr(decomposer, "_devices", {kind: gpu for gpu, kind in BOTH.items()})
         move = torch.Tensor.to
 
         def to(tensor: Tensor, *where: Any, **how: Any) -> Tensor:
-            if where[0] not in ("cuda:heads", "cuda:layer"):
+            if where[0] not in BOTH:
                 return move(tensor, *where, **how)
             self.tried.append(where[0])
-            if self._error is not None and where[0] in self._kinds:
+            if self._error is not None and where[0] in self._failing:
                 raise self._error
             return tensor
 
@@ -138,43 +116,30 @@ class SmallDevice:
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "says", "failing"),
     [
-        (torch.OutOfMemoryError("out of memory"), "has too little free memory"),
-        *((RuntimeError(said), "has too little free memory") for said in OUT_OF_MEMORY),
-        *((error, "cannot decompose such matrices") for error in FAILING),
-        (torch.AcceleratorError(f"{BUSY}\nmore of it"), f"fails ({BUSY})"),
+        (torch.OutOfMemoryError("out of memory"), TOO_LITTLE, BOTH),
+        (torch.OutOfMemoryError("out of memory"), TOO_LITTLE, {"cuda:layer": "whole layers"}),
+        *((RuntimeError(said), TOO_LITTLE, BOTH) for said in OUT_OF_MEMORY),
+        *((error, "cannot decompose such matrices", BOTH) for error in FAILING),
+        (torch.AcceleratorError(f"{BUSY}\nmore of it"), f"fails ({BUSY})", BOTH),
     ],
 )
 def test_the_cpu_takes_over_from_a_gpu_that_fails(
-    decomposer: Decomposer, notices: list[str], error: RuntimeError, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing() -> None:
+    decomposer: Decomposer, notices: list[str], error: RuntimeError, says: str, failing: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def fail() -> None:
         raise torch.AcceleratorError(BUSY)
 
-    monkeypatch.setattr(torch.cuda, "empty_cache", failing)
-    device = SmallDevice(error)
+    monkeypatch.setattr(torch.cuda, "empty_cache", fail)
+    device = SmallDevice(error, failing)
     device.put_on(decomposer, monkeypatch)
     for _ in range(2):
         assert_same(heads(decomposer), dense_heads())
         assert_same(layer(decomposer), dense_layer())
-    assert notices == [
-        f"{device} {says}; spectra of {kind} are computed on the CPU"
-        for device, kind in (("cuda:heads", "heads"), ("cuda:layer", "whole layers"))
-    ]
-    assert device.tried == ["cuda:heads", "cuda:layer"]
-
-
-def test_a_gpu_without_room_for_a_whole_layer_goes_on_with_heads(
-    decomposer: Decomposer, notices: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = SmallDevice(torch.OutOfMemoryError("out of memory"), "cuda:layer")
-    device.put_on(decomposer, monkeypatch)
-    assert_same(layer(decomposer), dense_layer())
-    assert notices == ["cuda:layer has too little free memory; spectra of whole layers are computed on the CPU"]
-    device.tried.clear()
-    assert_same(heads(decomposer), dense_heads())
-    assert set(device.tried) == {"cuda:heads"}
+    assert notices == [f"{gpu} {says}; spectra of {kind} are computed on the CPU" for gpu, kind in failing.items()]
+    assert all((device.tried.count(gpu) == 1) == (gpu in failing) for gpu in BOTH)
 
 
 def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
@@ -245,20 +210,12 @@ def test_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Decomposer) -> None:
     assert_same(layer(on_pretended_gpu), dense_layer())
 
 
-def test_only_the_factors_of_a_matrix_go_to_the_gpu(
-    on_pretended_gpu: Decomposer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[tuple[int, ...]] = []
-    compute = spectra.matrix_singular_values
-
-    def noting(matrices: Tensor) -> Tensor:
-        assert matrices.device.type == DEVICE
-        seen.append(tuple(matrices.shape))
-        return compute(matrices)
-
-    monkeypatch.setattr(decompositions, "matrix_singular_values", noting)
+def test_only_the_factors_of_a_matrix_go_to_the_gpu(on_pretended_gpu: Decomposer, calls_of: CallsOf) -> None:
+    computed = calls_of(decompositions, "matrix_singular_values")
     layer(on_pretended_gpu, ("K",))
-    assert seen == [(1, *FACTORS[1].flatten(0, 1).shape)]
+    [(matrices,)] = computed
+    assert matrices.device.type == DEVICE
+    assert matrices.shape == (1, *FACTORS[1].flatten(0, 1).shape)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -25,7 +25,7 @@ Place = tuple[Cell, ...]
 
 
 def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table]
+    rows = table.frame.to_dicts()
     return {(row["stack"], row["layer"], row["head"]): row for row in rows if row["head"] != "all"}
 
 
@@ -43,11 +43,11 @@ def test_its_numbers_are_those_of_three_views(tiny_model: TinyModel, model_type:
             assert {column: heads[place][column] for column in row} == row
     ranks = worked_out(others, "ranks", Query(epsilon=0.05))
     seen = 0
-    for values in ranks:
-        row = dict(zip(ranks.columns, values, strict=True))
+    for row in ranks.frame.to_dicts():
         for measure in RANK_COLUMNS[6:]:
             for name in (measure, f"{measure}_chance"):
-                assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}_{name}"] == row[name]
+                of_head = heads[row["stack"], row["layer"], row["head"]]
+                assert of_head[f"{row['matrix'].lower()}_{name}"] == row[name]
                 seen += 1
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])
 

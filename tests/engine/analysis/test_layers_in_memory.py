@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gc
 import sys
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_map
 from engine.architectures import heads as cutting
-from engine.architectures.heads import LayerWeights
 from engine.mathematics.spectra import circuit_singular_values
 from engine.service.engine import Engine
 from engine.values import memory
@@ -31,8 +29,8 @@ from engine.values.options import EngineOptions
 from engine.values.progress import ProgressReporter, finish, tell_nobody
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
-from tests.conftest import TinyModel
-from tests.engine.mathematics.dense_spectra import layer_singular_values
+from tests.conftest import CallsOf, TinyModel
+from tests.engine.mathematics.dense_spectra import assert_same_spectra, layer_singular_values
 from tests.exporting import exported, run
 from tests.opening import edited_weights, one_line, open_on_thread, outline, run_apart, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
@@ -49,66 +47,43 @@ def every_layer_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.values.outline.BATCH", 1)
 
 
-def assert_same(found: SpectraGroup, expected: SpectraGroup) -> None:
-    assert found.spectra.keys() == expected.spectra.keys()
-    for number in expected.spectra:
-        for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
-            assert (mine.head, mine.matrix, mine.rows, mine.cols) == (
-                theirs.head, theirs.matrix, theirs.rows, theirs.cols
-            )  # fmt: skip
-            np.testing.assert_allclose(mine.singular_values, theirs.singular_values, rtol=1e-9, atol=1e-15)
-
-
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "deepseek_v3"])
 @pytest.mark.parametrize("whole_layer", [False, True])
 def test_a_layer_in_steps_gives_what_it_gives_at_once(
-    model_type: str, whole_layer: bool, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    model_type: str, whole_layer: bool, tiny_model: TinyModel, request: pytest.FixtureRequest
 ) -> None:
     folder = tiny_model(model_type)
     plain, stepping = open_on_thread(folder), open_on_thread(folder)
     expected = [finish(plain.spectra.layer(layer.name, whole_layer)) for layer in plain.outline.layers]
-    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    monkeypatch.setattr("engine.values.outline.BATCH", 1)
+    request.getfixturevalue("every_layer_is_large")
     for layer, group in zip(stepping.outline.layers, expected, strict=True):
-        assert_same(finish(stepping.spectra.layer(layer.name, whole_layer)), group)
+        assert_same_spectra(finish(stepping.spectra.layer(layer.name, whole_layer)), group, rtol=1e-9)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, calls_of: CallsOf) -> None:
     opened = open_on_thread(tiny_model("llama"))
-    computed = counting(monkeypatch)
+    computed = calls_of(Decomposer, "heads")
     alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
-    assert computed == [1]
-    assert_same(
+    assert [len(weights.query) for _, weights, *_ in computed] == [1]
+    assert_same_spectra(
         SpectraGroup({3: {each.matrix: each for each in alone}}),
         SpectraGroup({3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
+        rtol=1e-9,
     )
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_finished_heads_are_kept_when_the_rest_is_given_up(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_heads_are_kept_when_the_rest_is_given_up(tiny_model: TinyModel, calls_of: CallsOf) -> None:
     opened = open_on_thread(tiny_model("llama"))
-    computed = counting(monkeypatch)
-
+    begun = calls_of(Decomposer, "heads")
     work = opened.spectra.layer(FIRST, False)
-    while len(computed) < 2:
+    while len(begun) < 3:
         next(work)
     work.close()
+    begun.clear()
     finish(opened.spectra.layer(FIRST, False))
-    assert computed == [1, 1, 1, 1]
-
-
-@pytest.mark.usefixtures("every_layer_is_large")
-@pytest.mark.parametrize("whole_layer", [False, True])
-def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = open_on_thread(tiny_model("llama")).spectra
-    begun = store.layer(FIRST, whole_layer)
-    for _ in range(3):
-        next(begun)
-    other = finish(store.layer(FIRST, whole_layer))
-    assert_same(finish(begun), other)
+    assert [len(weights.query) for _, weights, *_ in begun] == [1, 1], "of four, two were finished"
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -122,65 +97,25 @@ def test_work_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny
     stale = finish(begun)
     again = finish(store.layer(FIRST, whole_layer))
     assert again is not stale
-    assert_same(again, stale)
-
-
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """List how many heads are computed at a time."""
-    counts: list[int] = []
-    compute: Callable[..., Any] = Decomposer.heads
-
-    def count(decomposer: Decomposer, weights: LayerWeights, *arguments: Any) -> Any:
-        found = yield from compute(decomposer, weights, *arguments)
-        counts.append(len(weights.query))
-        return found
-
-    monkeypatch.setattr(Decomposer, "heads", count)
-    return counts
-
-
-@pytest.mark.usefixtures("every_layer_is_large")
-def test_only_the_used_parts_of_large_tensors_are_in_memory(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
-    opened, seen = open_on_thread(tiny_model("llama")), list[tuple[int, int]]()
-    compute: Callable[..., Any] = Decomposer.heads
-
-    def noting(decomposer: Decomposer, weights: LayerWeights, *arguments: Any) -> Any:
-        seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in weights.factors)
-        return compute(decomposer, weights, *arguments)
-
-    monkeypatch.setattr(Decomposer, "heads", noting)
-    finish(opened.spectra.layer(FIRST, False))
-    assert len(seen) == 4 * 4
-    assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
-    assert opened.spectra._tensors is None, "no tensor stays when the layer is done"
+    assert_same_spectra(again, stale, rtol=1e-9)
 
 
 @pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
 def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
-    tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, matrices: tuple[str, ...], calls_of: CallsOf
 ) -> None:
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
-    everything, read = finish(open_on_thread(folder).spectra.layer(FIRST, False)), list[Collection[str]]()
-    read_layer: Callable[..., LayerWeights] = cutting.read_layer
-
-    def noting(tensors: Any, module: Any, heads: Any, matrices: Collection[str]) -> LayerWeights:
-        read.append(matrices)
-        return read_layer(tensors, module, heads, matrices)
-
-    monkeypatch.setattr(cutting, "read_layer", noting)
+    everything, read = finish(open_on_thread(folder).spectra.layer(FIRST, False)), calls_of(cutting, "read_layer")
     store = open_on_thread(folder).spectra
     found = finish(store.head(head, matrices))
     assert [each.matrix for each in found] == list(matrices)
-    assert {*"".join(read[0])} == {*"".join(matrices)}
+    assert {*"".join(read[0][3])} == {*"".join(matrices)}
     group = finish(store.layer(FIRST, False, matrices))
     for each in (*found, *group.of(3)):
         expected = everything.spectra[3][each.matrix]
         np.testing.assert_allclose(each.singular_values, expected.singular_values, rtol=1e-9)
         assert (each.noise, each.chance_scale) == pytest.approx((expected.noise, expected.chance_scale), rel=1e-12)
-    assert_same(finish(store.layer(FIRST, False)), everything)
+    assert_same_spectra(finish(store.layer(FIRST, False)), everything, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -296,9 +231,9 @@ def test_matrices_that_fit_have_the_same_spectra_and_chance(tiny_model: TinyMode
             assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
             np.testing.assert_array_equal(each.chance, expected[matrix].chance)
     asked = open_on_thread(folder, use_cache=True)
-    assert_same(finish(asked.spectra.layer(FIRST, True)), whole)
+    assert_same_spectra(finish(asked.spectra.layer(FIRST, True)), whole, rtol=1e-9)
     again = open_on_thread(folder, use_cache=True, is_browsing=True)
-    assert_same(finish(again.spectra.layer(FIRST, True)), whole)
+    assert_same_spectra(finish(again.spectra.layer(FIRST, True)), whole, rtol=1e-9)
     assert not finish(again.spectra.layer(FIRST, True)).lacking, "what is kept is shown"
 
 
@@ -499,63 +434,43 @@ def test_one_matrix_of_a_layer_takes_no_memory_for_the_others(
     assert max(made.sizes) <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 
-PEAK = """
-def peak():
-    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    return int(lines["VmHWM"].split()[0]) * 1024
-"""
-
-ONE_HEAD = (
-    PEAK
-    + """
+PEAKS = """
 import sys, torch
 from engine.analysis.open_model import OpenModel
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from engine.values.heads import Head
-before = peak()
+
+def peak():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+peaks = [peak()]
 opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-spectra = finish(opened.spectra.head(Head("decoder", 1, 5)))
-print(peak() - before, *(float(each.singular_values[0]) for each in spectra))
+if sys.argv[2] == "a head":
+    print(*(float(each.singular_values[0]) for each in finish(opened.spectra.head(Head("decoder", 1, 5)))))
+    peaks.append(peak())
+else:
+    for layer in opened.outline.layers:
+        finish(opened.spectra.layer(layer.name, False))
+        peaks.append(peak())
+print(*peaks)
 """
-)
-
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 
 
-@on_linux
-def test_a_head_of_a_large_checkpoint_is_read_in_little_memory(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+def test_a_head_of_a_large_checkpoint_and_a_sweep_of_a_model_take_little_memory(tmp_path: Path) -> None:
     shape = SHAPES["70b"]
     folder = write_checkpoint(tmp_path / "70b", shape, filled=(1,), rows=1024)
-    grown, *largest = run_apart(ONE_HEAD, folder, OMP_NUM_THREADS="1").split()
+    largest, peaks = run_apart(PEAKS, folder, "a head", OMP_NUM_THREADS="1").splitlines()
+    before, after = map(int, peaks.split())
     numbers = sum(rows * columns for rows, columns in attention_shapes(shape).values())
-    assert int(grown) < 8 * numbers // 4  # a quarter of the layer's copy in float64
+    assert after - before < 8 * numbers // 4  # a quarter of the layer's copy in float64
     query = random_weights(1024, shape.d_model, "model.layers.1.self_attn.q_proj.weight")[5 * 128 : 6 * 128]
     exact = np.linalg.norm((query.astype(np.uint32) << 16).view(np.float32).astype(np.float64), 2)
-    assert float(largest[0]) == pytest.approx(exact, rel=1e-9)
-
-
-SWEEP = (
-    PEAK
-    + """
-import sys, torch
-from engine.analysis.open_model import OpenModel
-from engine.values.options import EngineOptions
-from engine.values.progress import finish
-opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-peaks = []
-for layer in opened.outline.layers:
-    finish(opened.spectra.layer(layer.name, False))
-    peaks.append(peak())
-print(peaks[1], peaks[-1])
-"""
-)
-
-
-@on_linux
-def test_the_sweep_holds_one_layer_at_a_time(tmp_path: Path) -> None:
+    assert float(largest.split()[0]) == pytest.approx(exact, rel=1e-9)
     shape = Shape(14, 2176, 17, 17, 4608, 1000, 3)
     folder = write_checkpoint(tmp_path / "wide", shape, filled=(0, 1, 2))  # those of the others are read, too
-    after_two, after_all = map(int, run_apart(SWEEP, folder, OMP_NUM_THREADS="1").split())
+    _, _, after_two, *_, after_all = map(int, run_apart(PEAKS, folder, "a sweep", OMP_NUM_THREADS="1").split())
     stored = 2 * sum(rows * columns for rows, columns in attention_shapes(shape).values())
     assert after_all - after_two < 3 * stored  # twelve more layers; memory that is given back in pieces is some of it

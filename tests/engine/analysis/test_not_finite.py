@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shutil
 from pathlib import Path
@@ -17,7 +15,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.views import PATTERNS, Query
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, exported, refusal
+from tests.exporting import attn_tui, exported, refusal, rows_in
 from tests.opening import edited_weights, start_engine
 from tests.tui.explorer import explorer, screen_text, settle, shown
 
@@ -28,7 +26,6 @@ LAYERS = 3
 
 @pytest.fixture
 def sound(tiny_model: TinyModel) -> Path:
-    """Make a model without NaN."""
     return tiny_model("llama", num_hidden_layers=LAYERS)
 
 
@@ -53,7 +50,7 @@ def test_a_table_lacks_the_rows_of_that_layer_alone(view: str, sound: Path, tmp_
         row for row in exported(sound, view, *more) if row["layer"] != "1" and row.get("from_layer") != "1"
     ]  # fmt: skip
     assert expected
-    assert list(csv.DictReader(io.StringIO(done.stdout))) == expected
+    assert rows_in(done.stdout) == expected
 
 
 def test_a_file_of_arrays_lacks_that_layer_alone(sound: Path, tmp_path: Path) -> None:
@@ -76,7 +73,7 @@ def test_a_layer_that_is_named_is_refused(name: tuple[str, str], sound: Path, tm
 def test_composition_of_a_later_layer_says_that_an_earlier_one_is_left_out(sound: Path, tmp_path: Path) -> None:
     done = attn_tui("export", broken(sound, tmp_path / "broken", "o_proj"), "composition", "--head", "L2H1")
     assert "decoder L1 is left out" in done.stderr
-    assert {row["from_layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0"}
+    assert {row["from_layer"] for row in rows_in(done.stdout)} == {"0"}
 
 
 def test_no_file_is_written_if_no_layer_is_sound(sound: Path, tmp_path: Path) -> None:
@@ -104,7 +101,7 @@ def test_the_model_with_the_fault_is_named(sound: Path, tmp_path: Path) -> None:
         done = attn_tui("export", sound, view, "--vs", copy)
         assert done.returncode == 0
         assert f"decoder L1 is left out: in {copy} layers.1.self_attn.k_proj.weight holds 1" in done.stderr
-        assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0", "2"}
+        assert {row["layer"] for row in rows_in(done.stdout)} == {"0", "2"}
 
 
 def test_the_gain_of_a_folded_norm_counts_too(sound: Path, tmp_path: Path) -> None:
@@ -115,7 +112,7 @@ def test_the_gain_of_a_folded_norm_counts_too(sound: Path, tmp_path: Path) -> No
     assert (
         "decoder L0 is left out: layers.0.input_layernorm.weight holds 1 NaN or infinite numbers of 32" in done.stderr
     )
-    assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"1", "2"}
+    assert {row["layer"] for row in rows_in(done.stdout)} == {"1", "2"}
 
 
 async def test_the_explorer_shows_the_others_and_says_what_is_left_out(sound: Path, tmp_path: Path) -> None:
@@ -160,7 +157,7 @@ def test_a_broken_table_of_tokens_empties_only_ov_copying(
     more = ("--vs", whole) if view == "changes" else ()
     done = attn_tui("export", broken_one, view, *more)
     assert done.returncode == 0
-    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, view, *more)
+    rows, expected = rows_in(done.stdout), exported(whole, view, *more)
     emptied = [each for each in expected[0] if each.startswith("ov_copying") and "residual" not in each]
     assert emptied
     assert any(row[each] for row in expected for each in emptied)
@@ -187,7 +184,7 @@ def test_directions_name_the_tokens_of_the_sound_table(
     what = f"{name} holds 1 NaN or infinite numbers of 10240"
     assert done.stderr == f"attn-tui: without tokens: {what}\n"
     without = {"output"} if name == "lm_head.weight" else {"query", "key", "input"}
-    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, *options)
+    rows, expected = rows_in(done.stdout), exported(whole, *options)
     assert {row["side"]: (row["token"], row["note"]) for row in rows if not row["token_id"]} == dict.fromkeys(
         without, ("", what)
     )

@@ -24,7 +24,7 @@ import transformers
 from torch import Tensor, nn
 
 from engine.architectures.heads import LayerWeights, read_layer
-from engine.architectures.outline import PROVEN_TYPES, Anatomy, AttentionModule
+from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import Tensors
 from engine.values.heads import Head
 from tests import tiny_models
@@ -192,6 +192,7 @@ def test_heads_are_found_and_reproduce_the_attention(dissection: Dissection) -> 
             counts = (layer.heads, layer.key_value_heads, layer.head_dim, layer.value_head_dim)
             assert counts == (heads, shared, head_dim, head_dim)
             assert set(dissection.case.marks) <= set(layer.marks)
+            assert layer.marks or stack == "cross" or dissection.case.scores is Scores.PLAIN
             module = dissection.anatomy.modules[layer.name]
             weights = read_layer(dissection.checkpoint, module)
             assert_identities(dissection, module, weights, actual)
@@ -208,40 +209,7 @@ def assert_identities(taken: Dissection, module: AttentionModule, weights: Layer
     assert (predicted - actual).abs().max() <= EXACT, "identity (b)"
 
 
-def test_every_type_of_this_proof_is_listed_as_proven() -> None:
-    assert set(ARCHITECTURES) <= PROVEN_TYPES
-
-
-@pytest.mark.parametrize("model_type", ["llama", "gpt2", "gpt_neox", "t5"])
-@pytest.mark.parametrize("swapped", ["QK", "VQ", "KV"])
-def test_the_proof_fails_for_swapped_projections(model_type: str, swapped: str, tmp_path: Path) -> None:
-    taken = dissect(model_type, "base class", tmp_path / "model")
-    name = next(iter(taken.anatomy.modules))
-    weights = read_layer(taken.checkpoint, taken.anatomy.modules[name])
-    fields = {"Q": ("query", "query_bias"), "K": ("key", "key_bias"), "V": ("value", "value_bias")}
-    changed = dict(vars(weights))
-    for one, other in zip(fields[swapped[0]], fields[swapped[1]], strict=True):
-        changed[one], changed[other] = _matching(changed[other], changed[one]), _matching(changed[one], changed[other])
-    actual = taken.probabilities[name.stack][0]
-    with pytest.raises(AssertionError, match="identity"):
-        assert_identities(taken, taken.anatomy.modules[name], LayerWeights(**changed), actual)
-
-
-def _matching(tensor: Tensor | None, like: Tensor | None) -> Tensor | None:
-    """Repeat or drop heads so that one projection can stand in for another."""
-    if tensor is None or like is None:
-        return tensor
-    return tensor.repeat_interleave(max(1, like.shape[0] // tensor.shape[0]), 0)[: like.shape[0]]
-
-
 def test_an_unproven_type_opens_with_a_note(tiny_copy: TinyModel) -> None:
     outline = open_folder(with_config(tiny_copy("llama"), model_type="a_type_of_next_year"))[2].outline
     assert "a_type_of_next_year" in " ".join(outline.notes)
     assert outline.layer(Head("decoder", 1)).key_value_heads == 2
-
-
-@pytest.mark.parametrize("model_type", ["bloom", "mpt", "mpnet", "t5", "gemma2"])
-def test_heads_whose_scores_are_changed_are_marked_in_every_layer(model_type: str, tiny_model: TinyModel) -> None:
-    outline = open_folder(tiny_model(model_type))[2].outline
-    unmarked = [layer.name for layer in outline.layers if layer.stack != "cross" and not layer.marks]
-    assert unmarked == []

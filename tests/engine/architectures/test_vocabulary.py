@@ -48,18 +48,12 @@ def test_a_model_without_its_head_has_an_unembedding_only_if_it_is_tied(tiny_mod
     assert found.unembedding == (found.queries if is_tied else None)
 
 
-def test_an_encoder_beside_a_decoder_has_no_unembedding_and_cross_attention_reads_both(tiny_model: TinyModel) -> None:
-    folder = tiny_model("t5", with_head=True)
-    assert found_in(folder, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
-    assert found_in(folder, "cross")[0] == Vocabulary("shared.weight", "shared.weight", "shared.weight")
-
-
-def test_an_encoder_that_is_saved_without_its_decoder_has_no_unembedding_either(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
-    model: Any = transformers.T5EncoderModel.from_pretrained(tiny_model("t5"))
-    tiny_models.save(model, tmp_path)
-    assert found_in(tmp_path, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
+def test_encoders_have_no_unembedding_and_cross_attention_reads_both(tiny_model: TinyModel, tmp_path: Path) -> None:
+    whole = tiny_model("t5", with_head=True)
+    alone = tiny_models.save(transformers.T5EncoderModel.from_pretrained(whole), tmp_path)
+    for folder in (whole, alone):
+        assert found_in(folder, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
+    assert found_in(whole, "cross")[0] == Vocabulary("shared.weight", "shared.weight", "shared.weight")
 
 
 def test_each_side_may_have_its_own_embedding(tiny_model: TinyModel) -> None:
@@ -71,7 +65,6 @@ def test_each_side_may_have_its_own_embedding(tiny_model: TinyModel) -> None:
 
 
 def norm_of(model: nn.Module, name: str) -> nn.Module:
-    """Find the module that a tensor belongs to."""
     return model.get_submodule(name.removesuffix(".weight"))
 
 

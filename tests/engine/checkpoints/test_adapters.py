@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from pathlib import Path
@@ -16,14 +14,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.analysis.open_model import OpenModel
-from engine.analysis.weights import arrays_of, proofs
+import engine
 from engine.values.errors import EngineError
-from engine.values.heads import Head
-from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
-from tests.opening import open_on_thread
+from tests.exporting import attn_tui, rows_in
+from tests.opening import VERIFIED, verdicts_of
+from tests.own_maps import own_maps
 
 RANK = 3
 PREFIX = "base_model.model."
@@ -50,13 +46,7 @@ def low_rank(module: str, out: int, into: int, rank: int = RANK) -> dict[str, Te
 
 
 def product(tensors: dict[str, Tensor], module: str) -> Tensor:
-    """Multiply a module's factors."""
     return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
-
-
-def weights_of(model: OpenModel, layer: Head) -> dict[Head, dict[str, Any]]:
-    """Return the weights of a layer's heads."""
-    return arrays_of(model, model.outline.layer(layer))
 
 
 LAYER = "model.layers.1.self_attn"
@@ -73,52 +63,40 @@ def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, 
 
 def test_heads_are_those_of_the_base_plus_the_change(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
     base, folder, factors = llama
-    session = open_on_thread(folder)
+    model = engine.open_model(folder)
     stored = load_file(base / "model.safetensors")
     weight = stored["layers.1.self_attn.q_proj.weight"] + 2 * product(factors, f"{LAYER}.q_proj")
-    arrays = weights_of(session, Head("decoder", 1))
-    np.testing.assert_allclose(arrays[Head("decoder", 1, 2)]["W_Q"], weight[16:24].numpy(), rtol=1e-6, atol=1e-7)
-    key = stored["layers.1.self_attn.k_proj.weight"]
-    np.testing.assert_array_equal(arrays[Head("decoder", 1, 2)]["W_K"], key[8:16].numpy())
-    untouched = stored["layers.0.self_attn.q_proj.weight"]
-    np.testing.assert_array_equal(
-        weights_of(session, Head("decoder", 0))[Head("decoder", 0, 0)]["W_Q"],
-        untouched[:8].numpy(),
-    )
+    np.testing.assert_allclose(model["decoder.L1H2"].W_Q, weight[16:24], rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(model["decoder.L1H2"].W_K, stored["layers.1.self_attn.k_proj.weight"][8:16])
+    np.testing.assert_array_equal(model["decoder.L0H0"].W_Q, stored["layers.0.self_attn.q_proj.weight"][:8])
 
 
 def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
     base, folder, factors = llama
-    session = open_on_thread(folder)
-    assert session.outline.stacks == ("decoder", "decoder-delta")
-    assert [layer.layer for layer in session.outline.stack_layers("decoder-delta")] == [1]
+    model = engine.open_model(folder)
+    assert model.outline.stacks == ("decoder", "decoder-delta")
+    assert [layer.layer for layer in model.outline.stack_layers("decoder-delta")] == [1]
     before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
-    change = {name: 2 * product(factors, f"{LAYER}.{name}_proj").double() for name in "qo"}
-    weights = {name: before[f"layers.1.self_attn.{name}_proj.weight"] for name in "qkvo"}
-    group = finish(session.spectra.layer(Head("decoder-delta", 1), False))
+    change = {name: 2 * product(factors, f"{LAYER}.{name}_proj") for name in "qo"}
+    key, value = (before[f"layers.1.self_attn.{name}_proj.weight"] for name in "kv")
+    change_of_qk = torch.zeros(32, 32, dtype=torch.float64)
     for head in range(4):
         own, shared = slice(8 * head, 8 * head + 8), slice(8 * (head // 2), 8 * (head // 2) + 8)
         expected = {
             "Q": change["q"][own],
-            "K": torch.zeros(8, 32),
+            "K": torch.zeros(8, 32, dtype=torch.float64),
             "O": change["o"][:, own],
-            "QK": change["q"][own].T @ weights["k"][shared],
-            "OV": weights["v"][shared].T @ change["o"][:, own].T,
+            "QK": change["q"][own].T @ key[shared],
+            "OV": value[shared].T @ change["o"][:, own].T,
         }
+        change_of_qk += expected["QK"]
         for matrix, dense in expected.items():
-            sigma = torch.linalg.svdvals(dense.double()).numpy()
-            ours = group.spectra[head][matrix].singular_values
+            sigma, ours = torch.linalg.svdvals(dense).numpy(), model.spectrum(f"decoder-delta.L1H{head}", matrix)
             np.testing.assert_allclose(ours[: len(sigma)], sigma[: len(ours)], atol=1e-10 * max(1.0, sigma[0]))
-    whole = finish(session.spectra.layer(Head("decoder-delta", 1), True)).spectra[-1]
-    numerical = {name: int((whole[name].singular_values > 1e-9).sum()) for name in ("Q", "K", "O", "QK", "OV")}
-    assert numerical["Q"] == numerical["O"] == RANK
-    assert numerical["K"] == 0
-    change_of_qk = torch.zeros(32, 32, dtype=torch.float64)
-    for head in range(4):
-        shared = slice(8 * (head // 2), 8 * (head // 2) + 8)
-        change_of_qk += change["q"][8 * head : 8 * head + 8].T @ weights["k"][shared]
+    whole = {matrix: model.spectrum("decoder-delta.L1", matrix) for matrix in ("Q", "K", "O", "QK")}
+    assert [int((whole[matrix] > 1e-9).sum()) for matrix in "QKO"] == [RANK, 0, RANK]
     sigma = torch.linalg.svdvals(change_of_qk).numpy()
-    np.testing.assert_allclose(whole["QK"].singular_values[:20], sigma[:20], atol=1e-9 * sigma[0])
+    np.testing.assert_allclose(whole["QK"][:20], sigma[:20], atol=1e-9 * sigma[0])
 
 
 @pytest.mark.parametrize("distance", [1, 5])
@@ -127,7 +105,7 @@ def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(
 ) -> None:
     base = tiny_model("llama")
     factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.k_proj", 16, 32)}
-    session = open_on_thread(write_adapter(tmp_path / "adapter", str(base), factors))
+    model = engine.open_model(write_adapter(tmp_path / "adapter", str(base), factors))
     stored = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
     before = {name: stored[f"layers.1.self_attn.{name}_proj.weight"] for name in "qk"}
     after = {name: weight + 2 * product(factors, f"{LAYER}.{name}_proj") for name, weight in before.items()}
@@ -142,17 +120,11 @@ def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(
         return products
 
     change = circuits(after) - circuits(before)
-    name = Head("decoder-delta", 1)
-    group = finish(session.spectra.layer(name, False, distance=distance))
-    alone = finish(session.spectra.head(Head("decoder-delta", 1, 2), distance=distance))
-    found = [
-        *(group.spectra[head]["QK"] for head in range(4)), *(each for each in alone if each.matrix == "QK"),
-        finish(session.spectra.layer(name, True, distance=distance)).spectra[-1]["QK"],
-    ]  # fmt: skip
-    for ours, dense in zip(found, [*change, change[2], change.sum(0)], strict=True):
-        sigma = torch.linalg.svdvals(dense).numpy()
-        assert len(ours.singular_values) >= 2 * RANK
-        np.testing.assert_allclose(ours.singular_values, sigma[: len(ours.singular_values)], atol=1e-6 * sigma[0])
+    names = [*(f"decoder-delta.L1H{head}" for head in range(4)), "decoder-delta.L1"]
+    for name, dense in zip(names, [*change, change.sum(0)], strict=True):
+        sigma, ours = torch.linalg.svdvals(dense).numpy(), model.spectrum(name, "QK", distance=distance)
+        assert len(ours) >= 2 * RANK
+        np.testing.assert_allclose(ours, sigma[: len(ours)], atol=1e-6 * sigma[0])
 
 
 def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
@@ -163,17 +135,13 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     with torch.no_grad():
         for name in ("q_proj", "o_proj"):
             getattr(merged.layers[1].self_attn, name).weight += 2 * product(factors, f"{LAYER}.{name}")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
-    with torch.no_grad():
-        expected = merged(**tokenizer(SENTENCE, return_tensors="pt"), output_attentions=True).attentions[1][0]
-    session = open_on_thread(folder)
-    maps = finish(session.attention(SENTENCE, "decoder", 1))
-    np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
-    found = [proof for proof, _ in proofs(session)]
-    assert [proof.layer.stack for proof in found] == ["decoder", "decoder"]
-    assert all(proof.output.holds and proof.scores.holds for proof in found)
+    ids = transformers.AutoTokenizer.from_pretrained(base)(SENTENCE)["input_ids"]
+    model = engine.open_model(folder)
+    np.testing.assert_allclose(model.attention(SENTENCE, "decoder.L1"), own_maps(merged, ids)[1], atol=1e-5)
+    assert verdicts_of(model) == VERIFIED
+    assert set(model.check()["stack"]) == {"decoder"}
     with pytest.raises(EngineError, match="choose the stack decoder"):
-        finish(session.attention(SENTENCE, "decoder-delta", 1))
+        model.attention(SENTENCE, "decoder-delta.L1")
 
 
 def test_scales_follow_rslora_and_the_patterns(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -184,13 +152,10 @@ def test_scales_follow_rslora_and_the_patterns(tiny_model: TinyModel, tmp_path: 
         tmp_path / "adapter", str(base), factors, use_rslora=True,
         rank_pattern={"layers.1.self_attn.q_proj": 2}, alpha_pattern={"layers.1.self_attn.q_proj": 5},
     )  # fmt: skip
-    session = open_on_thread(folder)
+    model = engine.open_model(folder)
     for layer, scale in ((0, 6 / math.sqrt(3)), (1, 5 / math.sqrt(2))):
         delta = scale * product(factors, modules[layer])
-        arrays = weights_of(session, Head("decoder-delta", layer))
-        np.testing.assert_allclose(
-            arrays[Head("decoder-delta", layer, 3)]["W_Q"], delta[24:].numpy(), rtol=1e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(model[f"decoder-delta.L{layer}H3"].W_Q, delta[24:], rtol=1e-4, atol=1e-5)
 
 
 def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -203,8 +168,8 @@ def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
     )
     weight = load_file(base / "model.safetensors")["layers.0.self_attn.v_proj.weight"] + 2 * product(factors, module)
     expected = torch.stack([row / row.norm() * length for row, length in zip(weight, size, strict=True)])
-    found = weights_of(open_on_thread(folder), Head("decoder", 0))
-    np.testing.assert_allclose(found[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
+    found = engine.open_model(folder)["decoder.L0H3"].W_V
+    np.testing.assert_allclose(found, expected[8:], rtol=1e-5, atol=1e-6)
 
 
 def test_changes_of_transposed_and_fused_weights_are_cut_like_the_weights(
@@ -214,37 +179,31 @@ def test_changes_of_transposed_and_fused_weights_are_cut_like_the_weights(
     module = "transformer.h.1.attn.c_attn"
     factors = low_rank(module, 96, 32)
     folder = write_adapter(tmp_path / "adapter", str(base), factors, fan_in_fan_out=True)
-    session = open_on_thread(folder)
-    delta = 2 * product(factors, module)
-    arrays = weights_of(session, Head("decoder-delta", 1))[Head("decoder-delta", 1, 2)]
+    model = engine.open_model(folder)
+    delta, arrays = 2 * product(factors, module), model["decoder-delta.L1H2"].arrays()
     for order, matrix in enumerate("QKV"):
         rows = delta[32 * order + 16 : 32 * order + 24]
-        np.testing.assert_allclose(arrays[f"W_{matrix}"], rows.numpy(), rtol=1e-4, atol=1e-5)
-    assert finish(session.attention(SENTENCE, "decoder", 1)).weights.shape[0] == 4
-    assert all(proof.output.holds for proof, _ in proofs(session))
+        np.testing.assert_allclose(arrays[f"W_{matrix}"], rows, rtol=1e-4, atol=1e-5)
+    assert model.attention(SENTENCE, "decoder.L1").shape[0] == 4
+    assert verdicts_of(model)["output"] == {"verified"}
 
 
 def test_trained_biases_replace_those_of_the_base_model(tiny_model: TinyModel, tmp_path: Path) -> None:
     base = tiny_model("opt")
     module = "model.decoder.layers.0.self_attn.q_proj"
     bias = torch.randn(32)
-    folder = write_adapter(
-        tmp_path / "adapter",
-        str(base),
-        {**low_rank(module, 32, 32), f"{module}.base_layer.bias": bias},
-        bias="lora_only",
-    )
-    session = open_on_thread(folder)
-    bias_of_query = weights_of(session, Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"]
-    np.testing.assert_array_equal(bias_of_query, bias[8:16].numpy())
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in proofs(session))
+    tensors = {**low_rank(module, 32, 32), f"{module}.base_layer.bias": bias}
+    folder = write_adapter(tmp_path / "adapter", str(base), tensors, bias="lora_only")
+    model = engine.open_model(folder)
+    np.testing.assert_array_equal(model["decoder.L0H1"].b_Q, bias[8:16])
+    assert verdicts_of(model) == VERIFIED
 
 
 def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path) -> None:
     base, folder, _ = llama
     done = attn_tui("export", folder, "ranks", "--stack", "decoder-delta", "--head", "all", "--matrix", "Q")
     assert done.returncode == 0, done.stderr
-    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    (row,) = rows_in(done.stdout)
     assert (row["stack"], row["head"], row["numerical_rank"]) == ("decoder-delta", "all", str(RANK))
     assert {row[name] for name in row if name.endswith("_chance")} == {""}, "changes have no chance"
     gone = write_adapter(tmp_path / "gone", "/no/such/model", {})
@@ -276,4 +235,4 @@ def test_an_adapter_that_cannot_be_added_is_refused_with_the_reason(
 ) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)
     with pytest.raises(EngineError, match=reason):
-        weights_of(open_on_thread(folder), Head("decoder", 1))
+        engine.open_model(folder)["decoder.L1"].arrays()

@@ -21,7 +21,8 @@ from engine.checkpoints import transformers_library
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import open_folder, open_reader, refusal, run_apart, with_config
+from tests.opening import assert_same_heads, edited_weights, open_folder, open_reader, refusal, run_apart
+from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.tiny_configurations import save_tiny
 
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
@@ -29,17 +30,16 @@ FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
 
 def as_sharded(folder: Path, weights: dict[str, Tensor]) -> None:
     """Write weights as safetensors in three files with an index."""
-    _sharded(folder, weights, "model-{:05d}-of-00003.safetensors", "model.safetensors.index.json", save_file)
+    write_shards(folder, weights, _dealt(weights), is_pickled=False)
 
 
 def as_bin(folder: Path, weights: dict[str, Tensor]) -> None:
-    """Write weights as one PyTorch file."""
     torch.save(weights, folder / "pytorch_model.bin")
 
 
 def as_sharded_bin(folder: Path, weights: dict[str, Tensor]) -> None:
     """Write weights as three PyTorch files with an index."""
-    _sharded(folder, weights, "pytorch_model-{:05d}-of-00003.bin", "pytorch_model.bin.index.json", torch.save)
+    write_shards(folder, weights, _dealt(weights), is_pickled=True)
 
 
 def as_old_bin(folder: Path, weights: dict[str, Tensor]) -> None:
@@ -53,14 +53,25 @@ def as_both(folder: Path, weights: dict[str, Tensor]) -> None:
     torch.save({"other": torch.zeros(1)}, folder / "pytorch_model.bin")
 
 
-def _sharded(
-    folder: Path, weights: dict[str, Tensor], pattern: str, index: str, save: Callable[[Any, Path], None]
-) -> None:
+def _dealt(weights: dict[str, Tensor]) -> dict[str, int]:
     """Deal tensors out to three files, so that a layer's projections are not together."""
-    places = {name: pattern.format(place % 3 + 1) for place, name in enumerate(sorted(weights))}
-    for file in set(places.values()):
-        save({name: weights[name] for name in places if places[name] == file}, folder / file)
-    (folder / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return {name: place % 3 + 1 for place, name in enumerate(sorted(weights))}
+
+
+def write_shards(folder: Path, weights: dict[str, Tensor], numbers: dict[str, int], *, is_pickled: bool) -> list[Path]:
+    """Write each tensor to the file of its number, and the index; return the files."""
+    stem, ending = ("pytorch_model", "bin") if is_pickled else ("model", "safetensors")
+    count = max(numbers.values())
+    files = [folder / f"{stem}-{number}-of-{count}.{ending}" for number in range(1, count + 1)]
+    for number, file in enumerate(files, start=1):
+        held = {name: weights[name] for name in numbers if numbers[name] == number}
+        if is_pickled:
+            torch.save(held, file)
+        else:
+            save_file(held, file, {"format": "pt"})
+    places = {name: files[number - 1].name for name, number in numbers.items()}
+    (folder / f"{stem}.{ending}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return files
 
 
 def stored_weights(folder: Path) -> dict[str, Tensor]:
@@ -71,34 +82,24 @@ def stored_weights(folder: Path) -> dict[str, Tensor]:
     return {name: weight.clone() for name, weight in weights.items()}
 
 
-def assert_same_heads(folder: Path, expected: Path) -> None:
-    """Compare every head of two folders, bit by bit."""
-    _, tensors, anatomy = open_folder(folder)
-    _, expected_tensors, expected_anatomy = open_folder(expected)
-    assert anatomy.outline.layers == expected_anatomy.outline.layers
-    assert anatomy.outline.stored_bytes == expected_anatomy.outline.stored_bytes
-    for layer, module in expected_anatomy.modules.items():
-        ours, theirs = read_layer(tensors, anatomy.modules[layer]), read_layer(expected_tensors, module)
-        for head in range(module.outline.heads):
-            for name, matrix in theirs.of_head(head).items():
-                torch.testing.assert_close(ours.of_head(head)[name], matrix, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("write", [as_sharded, as_bin, as_sharded_bin, as_old_bin, as_both])
 def test_every_format_of_file_gives_the_same_heads(
     write: Callable[[Path, dict[str, Tensor]], None], tiny_copy: TinyModel, tiny_model: TinyModel
 ) -> None:
-    folder = tiny_copy("llama")
+    folder, plain = tiny_copy("llama"), tiny_model("llama")
     write(folder, stored_weights(folder))
-    assert open_folder(folder)[1].entries == open_folder(tiny_model("llama"))[1].entries
-    assert_same_heads(folder, tiny_model("llama"))
+    (_, found, anatomy), (_, expected, expected_anatomy) = open_folder(folder), open_folder(plain)
+    assert found.entries == expected.entries
+    assert anatomy.outline.layers == expected_anatomy.outline.layers
+    assert anatomy.outline.stored_bytes == expected_anatomy.outline.stored_bytes
+    assert_same_heads(folder, plain)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
-    weights = {name: weight.to(dtype) for name, weight in stored_weights(folder).items()}
-    save_file(weights, folder / "model.safetensors")
+    with edited_weights(folder) as weights:
+        weights.update({name: weight.to(dtype) for name, weight in weights.items()})
     _, checkpoint, anatomy = open_folder(folder)
     layer = read_layer(checkpoint, anatomy.modules[FIRST])
     assert anatomy.outline.dtype == str(dtype).removeprefix("torch.")
@@ -109,7 +110,6 @@ def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: Tiny
 
 HUGE = """
 import sys
-from pathlib import Path
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 source = FolderSource(locate(sys.argv[1]))
@@ -117,31 +117,17 @@ checkpoint, anatomy = source.tensors, source.anatomy
 print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
 from engine.architectures.heads import read_layer
 print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
-lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(lines["VmHWM"].split()[0]) / 2**20)  # getrusage would start from the parent's peak
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak memory of a process")
-def test_a_large_model_opens_without_torch_and_one_layer_is_read_without_the_others(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    with_config(
-        folder, num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128
-    )
-    shapes = {f"layers.{layer}.self_attn.{name}_proj.weight": (4096, 4096) for layer in range(32) for name in "qkvo"}
-    shapes |= {f"layers.{layer}.mlp.{name}.weight": (11008, 4096) for layer in range(32) for name in ("up", "gate")}
-    header, place = {}, 0
-    for name, (rows, cols) in shapes.items():
-        size = 4 * rows * cols
-        header[name] = {"dtype": "F32", "shape": [rows, cols], "data_offsets": [place, place + size]}
-        place += size
-    written = json.dumps(header).encode()
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(len(written).to_bytes(8, "little") + written)
-        file.truncate(8 + len(written) + place)  # 20 GB of weights in a sparse file
+def test_a_large_model_opens_without_torch_and_one_layer_is_read_without_the_others(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "13b", SHAPES["13b"], filled=())
     outline, layer, gigabytes = run_apart(HUGE, folder).splitlines()
-    assert outline == "20 32 False"
-    assert layer == "(32, 128, 4096)"
+    assert outline == "26 40 False"
+    assert layer == "(40, 128, 5120)"
     assert float(gigabytes) < 2
 
 
@@ -152,7 +138,6 @@ class Hostile:
         self.mark = mark
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Write the file."""
         return Path.touch, (self.mark,)
 
 
@@ -202,35 +187,33 @@ def test_a_damaged_index_is_named(index: str, tiny_copy: TinyModel) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
 def test_a_dtype_that_is_no_plain_float_is_named(dtype: torch.dtype, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    weights = {name: (10 * weight).to(dtype) for name, weight in stored_weights(folder).items()}
-    save_file(weights, folder / "model.safetensors")
+    with edited_weights(folder) as weights:
+        weights.update({name: (10 * weight).to(dtype) for name, weight in weights.items()})
     _, checkpoint, anatomy = open_folder(folder)
     with pytest.raises(EngineError, match=str(dtype).removeprefix("torch.")):
         read_layer(checkpoint, anatomy.modules[FIRST])
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 16)])
-def test_a_bias_of_the_wrong_size_is_named(shape: tuple[int, ...], tiny_copy: TinyModel) -> None:
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *(("layers.0.self_attn.k_proj.bias", shape) for shape in ((), (3,), (2, 16))),
+        ("layers.0.self_attn.q_proj.weight", (32,)),
+        ("layers.1.self_attn.o_proj.weight", (32,)),
+    ],
+)
+def test_a_parameter_of_the_wrong_shape_is_named(name: str, shape: tuple[int, ...], tiny_copy: TinyModel) -> None:
     folder = tiny_copy("qwen2")
-    weights = stored_weights(folder)
-    name = "layers.0.self_attn.k_proj.bias"
-    save_file({**weights, name: torch.zeros(shape)}, folder / "model.safetensors")
-    assert name in refusal(folder)
-
-
-@pytest.mark.parametrize("name", ["layers.0.self_attn.q_proj.weight", "layers.1.self_attn.o_proj.weight"])
-def test_a_projection_that_is_no_matrix_is_named(name: str, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    weights = stored_weights(folder)
-    save_file({**weights, name: torch.zeros(32)}, folder / "model.safetensors")
+    with edited_weights(folder) as weights:
+        weights[name] = torch.zeros(shape)
     assert name in refusal(folder)
 
 
 def strange(folder: Path) -> Path:
     """Rename a model's projections in the file so that no rule finds them."""
-    file = folder / "model.safetensors"
-    tensors = {name.replace("self_attn.", "self_attn.strange_"): each for name, each in load_file(file).items()}
-    save_file(tensors, file, metadata={"format": "pt"})
+    with edited_weights(folder) as tensors:
+        for name in list(tensors):
+            tensors[name.replace("self_attn.", "self_attn.strange_")] = tensors.pop(name)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.analysis.decompositions import Decomposer
-from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.tensor_reader import Checkpoint
@@ -21,8 +21,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.engine.analysis.test_layers_in_memory import assert_same
-from tests.opening import open_on_thread, refused
+from tests.engine.mathematics.dense_spectra import assert_same_spectra
+from tests.opening import open_on_thread, refused, start_engine
 
 SAID = " has changed since the model was opened; open it again"
 FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
@@ -77,7 +77,7 @@ def test_a_layer_is_computed_as_it_was_read_when_its_file_is_cut_short_meanwhile
         return solve(*arguments)
 
     monkeypatch.setattr(Decomposer, "_solve", cutting)
-    assert_same(finish(opened.spectra.layer(layer, whole_layer)), group)
+    assert_same_spectra(finish(opened.spectra.layer(layer, whole_layer)), group)
 
 
 def test_a_read_that_comes_too_late_gives_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +109,12 @@ def test_tensors_are_read_as_the_library_reads_them(dtype: torch.dtype, tmp_path
         assert torch.equal(found.float(), expected.float())
 
 
-def test_a_model_in_memory_still_reads_sentences_when_its_file_was_deleted(tiny_copy: TinyModel) -> None:
+def test_only_a_model_in_memory_still_reads_sentences_when_its_folder_was_deleted(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    opened: OpenModel = open_on_thread(folder)
-    finish(opened.spectra.head(FIRST))
-    finish(opened.read("the cat"))
-    (folder / "model.safetensors").unlink()
-    assert "model.safetensors cannot be read" in refused(lambda: finish(opened.spectra.head(OTHER)))
-    finish(opened.read("the dog sat"))
+    loaded, opened = open_on_thread(folder), start_engine(folder)
+    finish(loaded.spectra.head(FIRST))
+    finish(loaded.read("the cat"))
+    shutil.rmtree(folder)
+    assert "model.safetensors cannot be read" in refused(lambda: finish(loaded.spectra.head(OTHER)))
+    finish(loaded.read("the dog sat"))
+    assert "llama-copy" in refused(opened.read("the dog sat").result)

@@ -12,12 +12,10 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.analysis.weights import arrays_of, proofs
+import engine
 from engine.values.errors import EngineError
-from engine.values.heads import Head
-from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.opening import open_on_thread
+from tests.opening import VERIFIED, verdicts_of
 
 HEADS, SHARED = 4, 2
 WIDTH = 64
@@ -83,10 +81,9 @@ def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
 @pytest.mark.parametrize("quantised", [False, True])
 def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
-    session = open_on_thread(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
+    model = engine.open_model(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
     stored = load_file(folder / "model.safetensors")
-    assert [(layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [(HEADS, SHARED)] * 2
-    arrays = arrays_of(session, session.outline.layer(Head("decoder", 1)))
+    assert [(layer.heads, layer.key_value_heads) for layer in model.outline.layers] == [(HEADS, SHARED)] * 2
     rounding = 0.0 if not quantised else 0.02
     for head in range(HEADS):
         own, shared = slice(16 * head, 16 * head + 16), slice(16 * (head // 2), 16 * (head // 2) + 16)
@@ -98,24 +95,24 @@ def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model
         }
         for name, weight in expected.items():
             largest = float(weight.abs().max())
-            np.testing.assert_allclose(arrays[Head("decoder", 1, head)][name], weight, atol=rounding * largest)
-    assert any("GGUF" in note for note in session.outline.notes)
+            np.testing.assert_allclose(model[f"L1H{head}"].arrays()[name], weight, atol=rounding * largest)
+    assert any("GGUF" in note for note in model.outline.notes)
 
 
 def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
     write_gguf(folder, tmp_path / "tiny.gguf")
-    session = open_on_thread(tmp_path)  # the only one in its folder
-    maps = finish(session.attention("a b c", "decoder", 0))
-    assert maps.weights.shape[0] == HEADS
-    np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in proofs(session))
+    model = engine.open_model(tmp_path)  # the only one in its folder
+    maps = model.attention("a b c", "L0")
+    assert maps.shape[0] == HEADS
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
+    assert verdicts_of(model) == VERIFIED
 
 
 def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + b"\0" * 40)
     with pytest.raises(EngineError, match=r"broken\.gguf"):
-        open_on_thread(tmp_path / "broken.gguf")
+        engine.open_model(tmp_path / "broken.gguf")
     (tmp_path / "other.gguf").write_bytes(b"")
     with pytest.raises(EngineError, match="2 GGUF files"):
-        open_on_thread(tmp_path)
+        engine.open_model(tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +10,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.analysis.open_model import OpenModel
-from engine.analysis.weights import arrays_of
-from engine.checkpoints.layout import read_layout
+import engine
+from engine.library import Model
 from engine.values.errors import EngineError
-from engine.values.heads import Head
-from engine.values.progress import finish
-from tests.exporting import attn_tui
-from tests.opening import open_on_thread
+from tests.exporting import attn_tui, rows_in
 
 HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
 
@@ -51,11 +45,10 @@ def separate(layers: int = 3) -> dict[str, Tensor]:
     return tensors
 
 
-def opened(place: Path, description: str, tmp_path: Path) -> OpenModel:
-    """Open weights by a description."""
+def opened(place: Path, description: str, tmp_path: Path) -> Model:
     file = tmp_path / "layout.toml"
     file.write_text(description)
-    return open_on_thread(place, layout=file)
+    return engine.open_model(place, layout=file)
 
 
 @pytest.mark.parametrize("wrapping", [None, "state_dict", "model"])
@@ -67,17 +60,16 @@ def test_heads_are_cut_as_described(wrapping: str | None, tmp_path: Path) -> Non
     else:
         place = tmp_path / "checkpoint.pt"
         torch.save({wrapping: tensors, "step": 7}, place)
-    session = opened(place, SEPARATE, tmp_path)
-    assert [(layer.layer, layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [
+    model = opened(place, SEPARATE, tmp_path)
+    assert [(layer.layer, layer.heads, layer.key_value_heads) for layer in model.outline.layers] == [
         (0, HEADS, SHARED), (1, HEADS, SHARED), (2, HEADS, SHARED),
     ]  # fmt: skip
-    arrays = arrays_of(session, session.outline.layer(Head("decoder", 2)))[Head("decoder", 2, 3)]
-    np.testing.assert_array_equal(arrays["W_Q"], tensors["stack.2.look.ask"][18:].numpy())
-    np.testing.assert_array_equal(arrays["W_K"], tensors["stack.2.look.offer"][6:].numpy())
-    np.testing.assert_array_equal(arrays["W_O"], tensors["stack.2.look.write"][:, 18:].numpy())
-    np.testing.assert_array_equal(arrays["b_Q"], tensors["stack.2.look.lean"][18:].numpy())
+    np.testing.assert_array_equal(model["L2H3"].W_Q, tensors["stack.2.look.ask"][18:])
+    np.testing.assert_array_equal(model["L2H3"].W_K, tensors["stack.2.look.offer"][6:])
+    np.testing.assert_array_equal(model["L2H3"].W_O, tensors["stack.2.look.write"][:, 18:])
+    np.testing.assert_array_equal(model["L2H3"].b_Q, tensors["stack.2.look.lean"][18:])
     with pytest.raises(EngineError, match="no model to run"):
-        finish(session.attention("some words", "decoder", 0))
+        model.attention("some words", "L0")
 
 
 @pytest.mark.parametrize("fused", ["blocks", "grouped"])
@@ -89,13 +81,12 @@ def test_fused_and_transposed_weights_are_cut(fused: str, tmp_path: Path) -> Non
     description = (
         f'heads = 4\n{names}output = "h{{layer}}.out"\nfused = "{fused}"\nstored = "in_out"\nstack = "encoder"\n'
     )
-    session = opened(tmp_path / "weights.safetensors", description, tmp_path)
-    arrays = arrays_of(session, session.outline.layer(Head("encoder", 0)))[Head("encoder", 0, 3)]
+    arrays = opened(tmp_path / "weights.safetensors", description, tmp_path)["L0H3"].arrays()
     block = {"blocks": (3, 5, 7), "grouped": (5, 6, 7)}[fused]
     for place, matrix in zip(block, "QKV", strict=True):
         expected = weight[:, place * NARROW : (place + 1) * NARROW].T
-        np.testing.assert_array_equal(arrays[f"W_{matrix}"], expected.numpy())
-    np.testing.assert_array_equal(arrays["W_O"], output[18:].T.numpy())
+        np.testing.assert_array_equal(arrays[f"W_{matrix}"], expected)
+    np.testing.assert_array_equal(arrays["W_O"], output[18:].T)
 
 
 def test_several_stacks_are_several_tables(tmp_path: Path) -> None:
@@ -116,7 +107,7 @@ def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
         "--head", "L1H2", "--matrix", "QK",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    (row,) = rows_in(done.stdout)
     query, key = tensors["stack.1.look.ask"][12:18].double(), tensors["stack.1.look.offer"][6:].double()
     assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query.T @ key)[0]))
     done = attn_tui("export", tmp_path / "weights.safetensors", "ranks")
@@ -158,6 +149,6 @@ def test_an_error_of_a_description_is_named(description: str, reason: str, tmp_p
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"nowhere\.toml"):
-        read_layout(tmp_path / "nowhere.toml")
+        engine.open_model(tmp_path, layout=tmp_path / "nowhere.toml")
     with pytest.raises(EngineError, match=r"there is no .*nowhere\.safetensors"):
         opened(tmp_path / "nowhere.safetensors", SEPARATE, tmp_path)

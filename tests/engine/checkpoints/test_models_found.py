@@ -12,7 +12,6 @@ from huggingface_hub import constants
 from engine.checkpoints import download
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import cached_models, found_models
-from engine.demo import MODEL_DIRECTORY
 from engine.values.memory import size
 from tests.cli.test_settings import call
 from tests.conftest import TinyModel
@@ -21,11 +20,6 @@ from tests.opening import not_found, open_folder, run_apart
 from tui.screens.model_list import enter_does
 
 NAME = "somebody/tiny"
-
-
-def test_a_folder_is_a_model(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2")
-    assert locate(str(folder)).directory == folder
 
 
 def test_a_folder_comes_before_the_hub(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,12 +34,6 @@ def test_a_home_folder_may_be_written_with_a_tilde(tiny_copy: TinyModel) -> None
     home = Path(os.environ["HOME"])
     folder.rename(home / "model")
     assert locate("~/model").directory == home / "model"
-
-
-def test_the_demo_is_in_the_package() -> None:
-    location = locate("demo")
-    assert location.directory == MODEL_DIRECTORY
-    assert open_folder(location.directory)[2].outline.notes == ()
 
 
 PATHS = ["", "  ", "./missing", "../missing", "/no/such/folder", "~/missing", "a/b/c", "missing/"]
@@ -163,5 +151,6 @@ def test_the_address_of_no_model_is_refused_with_what_to_type() -> None:
 
 def test_the_demo_has_the_same_size_in_the_list_and_above_the_views() -> None:
     (demo, *_), *_ = found_models(None, with_recent=False)
-    _, _, anatomy = open_folder(MODEL_DIRECTORY)
+    _, _, anatomy = open_folder(locate("demo").directory)
+    assert anatomy.outline.notes == ()
     assert size(demo.size) == size(anatomy.outline.stored_bytes) == "4.2 MB"

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.spectra import circuit_singular_values, layer_factors, matrix_singular_values
 from engine.values.heads import MATRICES
-from engine.values.spectra import Arrays, FloatArray
+from engine.values.spectra import Arrays, FloatArray, SpectraGroup
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 """W_Q, W_K, W_V and W_O by head."""
@@ -36,7 +37,6 @@ def draw_layer(
 
 
 def change_all(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
-    """Change every factor in the same way."""
     query, key, value, output = factors
     return change(query), change(key), change(value), change(output)
 
@@ -88,7 +88,6 @@ def layer_singular_values(matrix: str, query: Tensor, key: Tensor, value: Tensor
 
 @cache
 def dense_heads() -> dict[str, FloatArray]:
-    """Decompose the six matrices of each head of `FACTORS`."""
     heads = [dense_matrices(FACTORS, head) for head in range(HEADS)]
     return {
         matrix: np.stack([torch.linalg.svdvals(each[matrix])[:WIDTH].numpy() for each in heads]) for matrix in MATRICES
@@ -97,7 +96,6 @@ def dense_heads() -> dict[str, FloatArray]:
 
 @cache
 def dense_layer() -> dict[str, FloatArray]:
-    """Decompose the six matrices of the whole layer `FACTORS`."""
     rank = {"QK": SHARED * WIDTH, "OV": SHARED * WIDTH}
     whole = dense_matrices(FACTORS, None)
     return {matrix: torch.linalg.svdvals(whole[matrix]).numpy()[None, : rank.get(matrix)] for matrix in MATRICES}
@@ -108,8 +106,21 @@ def stacked(found: Sequence[Arrays]) -> dict[str, FloatArray]:
     return {matrix: np.stack([each[matrix] for each in found]) for matrix in MATRICES if matrix in found[0]}
 
 
+def assert_same_spectra(found: SpectraGroup, expected: SpectraGroup, rtol: float = 0.0) -> None:
+    """Compare the spectra of a layer's heads, or of the whole layer; bit by bit unless given another tolerance."""
+    assert found.spectra.keys() == expected.spectra.keys()
+    for number in expected.spectra:
+        for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
+            assert (mine.head, mine.matrix, mine.rows, mine.cols) == (
+                theirs.head, theirs.matrix, theirs.rows, theirs.cols
+            )  # fmt: skip
+            assert mine.noise == pytest.approx(theirs.noise, rel=rtol, abs=0.0)
+            np.testing.assert_allclose(
+                mine.singular_values, theirs.singular_values, rtol=rtol, atol=1e-15 if rtol else 0.0
+            )
+
+
 def assert_same(found: dict[str, FloatArray], expected: dict[str, FloatArray]) -> None:
-    """Compare the spectra of all matrices."""
     assert list(found) == list(expected)
     for matrix, values in expected.items():
         np.testing.assert_allclose(found[matrix], values, rtol=1e-7, err_msg=matrix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,12 +56,10 @@ def rows(*vectors: Tensor) -> Tensor:
 
 
 def dense_rank(matrix: Tensor) -> int:
-    """Count a dense matrix's rank."""
     return int(torch.linalg.matrix_rank(matrix, rtol=TOLERANCE))
 
 
 def spectral_norm(matrix: Tensor) -> float:
-    """Return a dense matrix's σ₁."""
     return float(torch.linalg.matrix_norm(matrix, 2))
 
 
@@ -85,7 +84,6 @@ def measured(
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:
-    """Measure the QK circuit of a head."""
     return measured((query, key, key, query.mT))
 
 
@@ -95,7 +93,6 @@ def with_ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> N
 
 
 def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors:
-    """Draw a layer of Gaussian heads."""
     return draw_layer(heads, shared, r, r, d, d, seed)
 
 
@@ -195,7 +192,6 @@ def test_shares_of_eigenvalues_that_are_only_rounding_are_undefined(head: int | 
 
 
 def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, float]:
-    """Measure dense matrices by the definitions."""
     qk, ov = matrices["QK"], matrices["OV"]
     d, norm = len(qk), torch.linalg.norm
     identity = torch.eye(d, dtype=torch.float64)
@@ -248,65 +244,50 @@ def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, f
     }
 
 
+def token_map_of(d: int) -> Tensor:
+    """Draw ``W_Uᵀ W_E``."""
+    embedding, unembedding = draw(2, 1, 30, d, seed=1)[0]
+    made: Tensor = unembedding.T @ embedding
+    return made
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_measure_of_heads_is_that_of_dense_matrices(shape: str) -> None:
-    factors = draw(*SHAPES[shape])
-    embedding, unembedding = draw(2, 1, 30, SHAPES[shape][3], seed=1)[0]
-    token_map = unembedding.T @ embedding
-    for head in range(len(factors[0])):
-        found, matrices = measured(factors, head, token_map), dense_matrices(factors, head)
-        for name, value in by_definition(matrices, token_map).items():
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_every_measure_of_heads_and_layers_is_that_of_dense_matrices(shape: str, is_whole: bool) -> None:
+    factors, token_map = draw(*SHAPES[shape]), token_map_of(SHAPES[shape][3])
+    for head in [None] if is_whole else range(len(factors[0])):
+        found = measured(factors, head, token_map)
+        for name, value in by_definition(dense_matrices(factors, head), token_map).items():
             assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), (name, head)
+    if is_whole:
+        of_eigenvalues = {"qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"}
+        assert found.keys() - measured(factors, None, token_map, eigenvalues=False).keys() == of_eigenvalues
 
 
-@pytest.mark.parametrize("shape", ["one layer", "shared keys", "wider than the model"])
-def test_every_measure_of_whole_layers_is_that_of_dense_matrices(shape: str) -> None:
-    factors = draw(*SHAPES[shape])
-    embedding, unembedding = draw(2, 1, 30, SHAPES[shape][3], seed=1)[0]
-    token_map = unembedding.T @ embedding
-    found, matrices = measured(factors, None, token_map), dense_matrices(factors, None)
-    for name, value in by_definition(matrices, token_map).items():
-        assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), name
-    of_eigenvalues = {"qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"}
-    assert found.keys() - measured(factors, None, token_map, eigenvalues=False).keys() == of_eigenvalues
+def in_another_basis(first: Tensor, second: Tensor) -> Callable[..., LayerFactors]:
+    """Change a head's inner bases of both circuits."""
+    return lambda query, key, value, output: (
+        first @ query, torch.linalg.inv(first).T @ key, second @ value, output @ torch.linalg.inv(second)
+    )  # fmt: skip
 
 
-def test_the_rank_of_a_product_is_the_rank_of_a_factor_minus_what_is_lost() -> None:
-    query, key, _, _ = (factor[0].clone() for factor in draw(1, 1, 5, 12))
-    query[3:] = 0.0  # W_Qᵀ drops the last two of the head's dimensions
-    key[[0, 1, 4]] = 0.0  # W_K fills two, one of which is dropped
-    turned = torch.linalg.qr(invertible(5, 3))[0]
-    found = with_qk((turned @ query)[None], (turned @ key)[None])
-    assert (found["rank_q"], found["rank_k"], found["rank_qk"]) == (3, 2, 1)
-    assert found["qk_factors_lost"] == 1
+BASES = draw(2, 1, 4, 4, seed=5)[0]
+
+SAME: dict[str, tuple[Callable[..., LayerFactors], float, float]] = {
+    "rotated inner bases": (in_another_basis(*torch.linalg.qr(BASES)[0]), 1.0, 1e-6),
+    "other inner bases": (in_another_basis(*BASES), 1.0, 1e-6),
+    "another scale": (
+        lambda query, key, value, output: (1e-6 * query, 3.0 * key, 20.0 * value, 1e7 * output), 7.0, 1e-7
+    ),
+}  # fmt: skip
+"""Changes of a head's matrices, the factor of ``W_Uᵀ W_E``, and how nearly its measures stay the same."""
 
 
-def invertible(r: int, seed: int) -> Tensor:
-    """Draw a change of a head's inner basis."""
-    return torch.randn(r, r, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("is_rotation", [True, False])
-def test_another_inner_basis_of_a_head_changes_no_measure(is_rotation: bool) -> None:
-    query, key, value, output = draw(1, 1, 4, 12)
-    first, second = (torch.linalg.qr(each)[0] if is_rotation else each for each in (invertible(4, 5), invertible(4, 6)))
-    turned = (
-        (first @ query[0])[None],
-        (torch.linalg.inv(first).T @ key[0])[None],
-        (second @ value[0])[None],
-        (output[0] @ torch.linalg.inv(second))[None],
-    )
-    token_map = draw(1, 1, 12, 12, seed=2)[0][0]
-    before, after = (measured(each, 0, token_map) for each in ((query, key, value, output), turned))
-    assert after == pytest.approx(before, rel=1e-6, abs=2e-5)
-
-
-def test_scale_changes_no_measure() -> None:
-    factors = draw(1, 1, 4, 12)
-    query, key, value, output = factors
-    scaled = 1e-6 * query, 3.0 * key, 20.0 * value, 1e7 * output
-    token_map = draw(1, 1, 12, 12, seed=2)[0][0]
-    assert measured(scaled, 0, 7.0 * token_map) == pytest.approx(measured(factors, 0, token_map), rel=1e-7, abs=2e-5)
+@pytest.mark.parametrize("change", SAME)
+def test_another_inner_basis_or_scale_changes_no_measure(change: str) -> None:
+    (changed, factor, tolerance), factors, token_map = SAME[change], draw(1, 1, 4, 12), token_map_of(12)
+    after = measured(changed(*factors), 0, factor * token_map)
+    assert after == pytest.approx(measured(factors, 0, token_map), rel=tolerance, abs=2e-5)
 
 
 @pytest.mark.parametrize(("r", "d"), [(8, 20), (6, 6), (7, 5), (1, 9)])
@@ -417,16 +398,6 @@ def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:
     return {kind: composition(rows_written(*earlier[2:]), part) for kind, part in rows_read(*later).items()}
 
 
-def test_a_query_that_reads_the_plane_that_a_head_writes_composes_as_much_as_two_planes_can() -> None:
-    plane, elsewhere, nowhere = rows(axis(0), axis(1)), rows(axis(2), axis(3)), rows(axis(4), axis(5))
-    writes = (nowhere, nowhere, elsewhere, plane.mT)
-    reads = (plane, nowhere, nowhere, nowhere.mT)
-    found = composed(writes, reads)
-    assert float(found["Q"]) == pytest.approx(math.sqrt(2) / (math.sqrt(2) * math.sqrt(2)))
-    assert float(found["K"]) == pytest.approx(0.0, abs=1e-12)
-    assert float(found["V"]) == pytest.approx(0.0, abs=1e-12)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_rank_one_heads_that_share_a_direction_compose_fully_and_in_one_kind_alone(kind: str) -> None:
     hit, miss = rows(axis(0)), rows(axis(1))
@@ -439,18 +410,29 @@ def test_rank_one_heads_that_share_a_direction_compose_fully_and_in_one_kind_alo
     }
 
 
+def dense_compositions(earlier: LayerFactors, first: int, later: LayerFactors, second: int) -> dict[str, float]:
+    ov, of, norm = dense_matrices(earlier, first)["OV"], dense_matrices(later, second), torch.linalg.matrix_norm
+    read = {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}
+    return {kind: float(norm(ov @ matrix) / (norm(ov) * norm(matrix))) for kind, matrix in read.items()}
+
+
 @pytest.mark.parametrize("shapes", [((3, 3, 4, 12), (2, 2, 4, 12)), ((4, 2, 3, 12), (6, 3, 5, 12))])
 def test_every_composition_is_that_of_dense_products(shapes: tuple[tuple[int, int, int, int], ...]) -> None:
     earlier, later = draw(*shapes[0]), draw(*shapes[1], seed=1)
-    found, norm = composed(earlier, later), torch.linalg.matrix_norm
-    for first in range(shapes[0][0]):
-        ov = dense_matrices(earlier, first)["OV"]
-        for second in range(shapes[1][0]):
-            of = dense_matrices(later, second)
-            read = {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}
-            for kind, matrix in read.items():
-                expected = norm(ov @ matrix) / (norm(ov) * norm(matrix))
-                assert float(found[kind][first, second]) == pytest.approx(float(expected), rel=1e-10), (kind, first)
+    found = composed(earlier, later)
+    for first, second in np.ndindex(shapes[0][0], shapes[1][0]):
+        of_pair = {kind: float(values[first, second]) for kind, values in found.items()}
+        assert of_pair == pytest.approx(dense_compositions(earlier, first, later, second), rel=1e-10)
+
+
+@pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])
+def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
+    """The rows of W_V are nearly equal, and W_O reads only their difference."""
+    plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0, -1.0]]], dtype=torch.float64)
+    twins = torch.cat([plane[:, :1], plane[:, :1] + lost * plane[:, 1:]], 1)
+    earlier, later = (twins, twins, twins, (apart.mT @ plane[:, :1]).mT), draw(1, 1, 2, 12, seed=1)
+    found = {kind: float(values) for kind, values in composed(earlier, later).items()}
+    assert found == pytest.approx(dense_compositions(earlier, 0, later, 0), rel=1e-6)
 
 
 def test_chance_of_composition_is_the_root_mean_square_of_unrelated_heads() -> None:
@@ -463,19 +445,3 @@ def test_the_composition_of_a_head_of_zeros_is_undefined() -> None:
     nothing = torch.zeros(1, 2, 6, dtype=torch.float64)
     plane = rows(axis(0), axis(1))
     assert math.isnan(float(composed((plane, plane, nothing, plane.mT), (plane, plane, plane, plane.mT))["Q"]))
-
-
-@pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])
-def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
-    """The rows of W_V are nearly equal, and W_O reads only their difference."""
-    plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0, -1.0]]], dtype=torch.float64)
-    twins = torch.cat([plane[:, :1], plane[:, :1] + lost * plane[:, 1:]], 1)
-    blind = apart.mT @ plane[:, :1]
-    later = draw(1, 1, 2, 12, seed=1)
-    found = composed((twins, twins, twins, blind.mT), later)
-    ov, of = dense_matrices((twins, twins, twins, blind.mT), 0)["OV"], dense_matrices(later, 0)
-    for kind, matrix in {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}.items():
-        expected = torch.linalg.matrix_norm(ov @ matrix) / (
-            torch.linalg.matrix_norm(ov) * torch.linalg.matrix_norm(matrix)
-        )
-        assert float(found[kind]) == pytest.approx(float(expected), rel=1e-6), kind

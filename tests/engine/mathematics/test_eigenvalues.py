@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.mathematics.circuits import WIDE, copying_score, eigenvalues, positive_mass
+from tests.conftest import CallsOf
 
 Matrix = NDArray[np.float64]
 
@@ -38,25 +38,8 @@ def into_its_own_kernel() -> Matrix:
     return written
 
 
-def triangle_of_noise() -> Matrix:
-    """Make a matrix that is far from normal, in another basis."""
-    basis = np.linalg.qr(gaussian(0))[0]
-    triangle: Matrix = basis @ (100 * np.triu(gaussian(1), 1) + np.diag(np.arange(1.0, WIDE + 1))) @ basis.T
-    return triangle
-
-
-@pytest.fixture
-def precisions(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
-    """List the precision of each problem that is solved."""
-    solved, solve = [], torch.linalg.eigvals
-
-    def listed(matrix: Tensor) -> Tensor:
-        solved.append(matrix.dtype)
-        found: Tensor = solve(matrix)
-        return found
-
-    monkeypatch.setattr(torch.linalg, "eigvals", listed)
-    return solved
+def precisions(solved: list[tuple[Any, ...]]) -> list[torch.dtype]:
+    return [matrix.dtype for (matrix,) in solved]
 
 
 def shares(found: NDArray[Any]) -> list[float]:
@@ -88,17 +71,17 @@ def shares_of(matrix: Matrix) -> list[float]:
     ],
 )
 def test_shares_are_those_of_double_precision_when_single_is_enough(
-    make: Callable[[], Matrix], precisions: list[torch.dtype]
+    make: Callable[[], Matrix], calls_of: CallsOf
 ) -> None:
-    matrix = make()
+    matrix, solved = make(), calls_of(torch.linalg, "eigvals")
     assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=2e-6)
-    assert precisions == SINGLE
+    assert precisions(solved) == SINGLE
 
 
-def test_a_nilpotent_part_takes_double_precision(precisions: list[torch.dtype]) -> None:
-    matrix = into_its_own_kernel()
+def test_a_nilpotent_part_takes_double_precision(calls_of: CallsOf) -> None:
+    matrix, solved = into_its_own_kernel(), calls_of(torch.linalg, "eigvals")
     assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=1e-6)
-    assert precisions == DOUBLE
+    assert precisions(solved) == DOUBLE
 
 
 def beside_a_chain(steps: int, weight: float) -> Matrix:
@@ -110,9 +93,10 @@ def beside_a_chain(steps: int, weight: float) -> Matrix:
 
 
 @pytest.mark.parametrize(("steps", "power"), [(40, 0), (40, 4), (200, 8), (500, 12)])
-def test_the_shares_beside_a_chain_are_undefined(steps: int, power: int, precisions: list[torch.dtype]) -> None:
+def test_the_shares_beside_a_chain_are_undefined(steps: int, power: int, calls_of: CallsOf) -> None:
+    solved = calls_of(torch.linalg, "eigvals")
     assert np.isnan(shares_of(beside_a_chain(steps, 2.0**-power))).all()
-    assert precisions == DOUBLE
+    assert precisions(solved) == DOUBLE
 
 
 @pytest.mark.parametrize(("steps", "power"), [(8, 3), (8, 4), (8, 5), (8, 6), (500, 16)])
@@ -132,14 +116,14 @@ def test_the_shares_beside_a_negligible_chain_have_three_digits(steps: int, powe
 
 
 @pytest.mark.parametrize("steps", [20, 40])
-def test_long_cycles_take_double_precision(steps: int, precisions: list[torch.dtype]) -> None:
+def test_long_cycles_take_double_precision(steps: int, calls_of: CallsOf) -> None:
     matrix = 0.25 * np.eye(WIDE)
     for start in range(0, WIDE - steps + 1, steps):
         for step in range(steps):
             matrix[start + step, start + (step + 1) % steps] = 4.0 if step < steps // 2 else 0.25
-    basis = np.linalg.qr(gaussian(0))[0]
+    basis, solved = np.linalg.qr(gaussian(0))[0], calls_of(torch.linalg, "eigvals")
     found = shares_of(basis @ matrix @ basis.T)
-    assert precisions == DOUBLE
+    assert precisions(solved) == DOUBLE
     cycles = WIDE // steps
     # The weights of a cycle multiply to 1, so that its eigenvalues are the diagonal plus roots of unity.
     own = 0.25 + np.exp(2j * np.pi * np.arange(steps) / steps)
@@ -154,18 +138,19 @@ def test_a_matrix_of_rank_one_has_one_eigenvalue() -> None:
     assert float(copying_score(found)) == pytest.approx(1.0, abs=1e-4)
 
 
-def test_a_matrix_far_from_normal_takes_double_precision(precisions: list[torch.dtype]) -> None:
-    shares_of(triangle_of_noise())
-    assert precisions == DOUBLE
+def test_a_matrix_far_from_normal_takes_double_precision(calls_of: CallsOf) -> None:
+    basis, solved = np.linalg.qr(gaussian(0))[0], calls_of(torch.linalg, "eigvals")
+    shares_of(basis @ (100 * np.triu(gaussian(1), 1) + np.diag(np.arange(1.0, WIDE + 1))) @ basis.T)
+    assert precisions(solved) == DOUBLE
 
 
-def test_a_circulant_matrix_has_its_fourier_transform(precisions: list[torch.dtype]) -> None:
-    column = np.random.default_rng(0).standard_normal(WIDE)
+def test_a_circulant_matrix_has_its_fourier_transform(calls_of: CallsOf) -> None:
+    column, solved = np.random.default_rng(0).standard_normal(WIDE), calls_of(torch.linalg, "eigvals")
     matrix = np.stack([np.roll(column, step) for step in range(WIDE)], axis=1)
     assert shares_of(matrix) == pytest.approx(shares(np.fft.fft(column)), abs=1e-6)
     found = eigenvalues(torch.from_numpy(matrix)[None])[0].numpy()
     assert np.allclose(np.sort(np.abs(found)), np.sort(np.abs(np.fft.fft(column))), rtol=0, atol=1e-3)
-    assert precisions == 2 * SINGLE
+    assert precisions(solved) == 2 * SINGLE
 
 
 def test_a_small_chain_is_undefined_too() -> None:
@@ -176,17 +161,18 @@ def test_a_small_chain_is_undefined_too() -> None:
     assert copying_score(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
 
 
-def test_small_matrices_are_solved_together_in_double_precision(precisions: list[torch.dtype]) -> None:
-    batch = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64))
+def test_small_matrices_are_solved_together_in_double_precision(calls_of: CallsOf) -> None:
+    batch, solved = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64)), calls_of(torch.linalg, "eigvals")
     expected = np.linalg.eigvals(batch.numpy())
     assert np.allclose(np.sort_complex(eigenvalues(batch).numpy()), np.sort_complex(expected), rtol=0, atol=1e-9)
-    assert precisions == [torch.float64] * 2
+    assert precisions(solved) == [torch.float64] * 2
 
 
-def test_wide_matrices_of_a_batch_are_solved_one_by_one(precisions: list[torch.dtype]) -> None:
+def test_wide_matrices_of_a_batch_are_solved_one_by_one(calls_of: CallsOf) -> None:
     batch = torch.from_numpy(np.stack([gaussian(0), into_its_own_kernel(), np.zeros((WIDE, WIDE))]))
+    solved = calls_of(torch.linalg, "eigvals")
     found = eigenvalues(batch)
-    assert precisions == SINGLE + DOUBLE
+    assert precisions(solved) == SINGLE + DOUBLE
     assert not found[2].any()
     for own, alone in zip(found, batch, strict=True):
         assert torch.equal(own, eigenvalues(alone[None])[0])

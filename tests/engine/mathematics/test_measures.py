@@ -147,32 +147,10 @@ def test_energies_are_shares_that_sum_to_one() -> None:
 
 
 def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
-    """Name spectra by their matrix."""
     return {
         matrix: Spectrum(Head("decoder", 3, 1), matrix, 8, 32, np.array(values), 1e-6)
         for matrix, values in sigma.items()
     }
-
-
-def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
-    head = a_head(Q=[2.0, 1.0, 1.0], QK=[4.0, 3.0], K=[1.0, 0.0, 0.0])
-    table = rank_rows_beside_chance(list(head.values()), epsilon=0.2)
-    rows = [dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True)) for row in table]
-    assert [row["matrix"] for row in rows] == ["Q", "QK", "K"]
-    assert [row["head"] for row in rows] == ["1", "1", "1"]
-    assert [row["energy_rank"] for row in rows] == [2, 2, 1]
-    assert [row["numerical_rank"] for row in rows] == [3, 2, 1]
-    assert rows[1]["frobenius_norm"] == 5.0
-    assert all(isinstance(row["energy_rank"], int) for row in rows)
-    assert {row[f"{measure}_chance"] for row in rows for measure in BY_NAME} == {""}
-
-
-def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:
-    head = a_head(Q=[2.0, 1.0, 1.0])
-    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table(list(head.values()))]
-    assert [row["index"] for row in rows] == [1, 2, 3]
-    assert [row["singular_value"] for row in rows] == [2.0, 1.0, 1.0]
-    assert [row["cumulative_energy"] for row in rows] == pytest.approx([4 / 6, 5 / 6, 1.0])
 
 
 def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from engine.analysis.patterns import draw_repeats
+from engine.library import open_module
 from engine.mathematics.attention import (
     LABELS,
     attention_to,
@@ -27,7 +28,6 @@ from engine.mathematics.attention import (
     uniform_to_none,
     visible_keys,
 )
-from engine.service.engine import Engine
 from engine.values.attention import VisibleKeys
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -36,7 +36,7 @@ from engine.values.views import Query
 from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import open_reader, start_engine
+from tests.opening import open_reader, rows_of, start_engine
 from tests.tiny_configurations import save_tiny
 
 TOKENS = 12
@@ -167,14 +167,11 @@ SENTENCE, ANOTHER = "The cat sat on the mat.", "When Mary and John went to the s
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Save the model with planted heads."""
     return planted_heads.save(tmp_path_factory.mktemp("planted"))
 
 
 def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
-    """Iterate over rows by their heads."""
-    for row in table:
-        named: dict[str, Any] = dict(zip(table.columns, row, strict=True))
+    for named in table.frame.to_dicts():
         yield Head(named["stack"], named["layer"], int(named["head"])), named
 
 
@@ -318,20 +315,13 @@ def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyMo
     assert list(draw_repeats(words, 10_000, 16)) == [7]
 
 
-def test_a_module_that_reads_vectors_says_that_it_reads_no_tokens() -> None:
-    engine = Engine.of_module(nn.TransformerEncoderLayer(16, 2, batch_first=True).eval(), None, "mine", None)
-    engine.open("mine", lambda progress: None).result()
-    rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
-    in_example = [row for _, row in by_head(engine.table("patterns", Query(text="example")).result())]
+def test_a_module_is_measured_on_random_tokens_if_it_reads_tokens() -> None:
+    reads_vectors = nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    of_vectors = open_module(reads_vectors, name="mine")
+    rows, in_example = rows_of(of_vectors.patterns()), rows_of(of_vectors.patterns(text="example"))
     assert {row["note"] for row in rows} == {"mine reads no tokens that random ones could stand for"}
     assert {row["entropy"] for row in rows} == {None}
     assert all(0 < row["entropy"] <= row["entropy_chance"] == pytest.approx(math.log(11)) for row in in_example)
-
-
-def test_a_module_that_reads_tokens_is_measured_on_random_ones() -> None:
-    module = nn.Sequential(nn.Embedding(40, 16), nn.TransformerEncoderLayer(16, 2, batch_first=True)).eval()
-    engine = Engine.of_module(module, None, "mine", None)
-    engine.open("mine", lambda progress: None).result()
-    rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
+    rows = rows_of(open_module(nn.Sequential(nn.Embedding(40, 16), reads_vectors)).patterns())
     assert all(row["duplicate_chance"] == pytest.approx(np.mean([1 / 22, 1 / 34, 1 / 62])) for row in rows)
     assert all(row["duplicate"] > 0 for row in rows)

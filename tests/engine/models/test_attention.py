@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import unicodedata
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from numpy.typing import NDArray
 
 from engine.models.reader import Reader
 from engine.values.display_text import visible
@@ -22,39 +16,14 @@ from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_folder, open_reader, superseded_at
+from tests.own_maps import Maps, eager_maps
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 ANOTHER = "def attend(query): return query"
 LONG = " ".join([SENTENCE] * 20)
 
-Maps = dict[str, list[NDArray[np.float32]]]
 
-
-@lru_cache(maxsize=1)
-def eager_model(folder: Path) -> Any:
-    """Load a folder's model once for all its sentences."""
-    return transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-
-
-def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:
-    """Give the probabilities, (heads, queries, keys), that transformers returns, by stack and layer."""
-    model = eager_model(folder)
-    sentence = torch.tensor([ids])
-    inputs = {"input_ids": sentence, "attention_mask": torch.ones_like(sentence), "output_attentions": True}
-    encoder_decoder = "decoder_input_ids" in inspect.signature(model.forward).parameters
-    if encoder_decoder:
-        start = torch.tensor([[model.config.decoder_start_token_id]])
-        inputs["decoder_input_ids"] = torch.cat([start, sentence[:, :-1]], 1)
-    with torch.no_grad():
-        returned = model(**inputs)
-    if encoder_decoder:
-        by_stack = {stack: getattr(returned, f"{stack}_attentions") for stack in ("encoder", "decoder", "cross")}
-    else:
-        by_stack = {"": returned.attentions}
-    return {stack: [layer[0].numpy() for layer in layers] for stack, layers in by_stack.items()}
-
-
-def shown_maps(reader: Reader, folder: Path, check: Callable[[], None] = no_hurry) -> Maps:
+def shown_maps(reader: Reader, folder: Path, check: Callable[[], None] = no_hurry) -> dict[str, Maps]:
     """Give every layer's maps from the engine, as `eager_maps` does."""
     outline = open_folder(folder)[2].outline
     one = len(outline.stacks) == 1
@@ -64,8 +33,7 @@ def shown_maps(reader: Reader, folder: Path, check: Callable[[], None] = no_hurr
     }
 
 
-def assert_same_maps(shown: Maps, expected: Maps) -> None:
-    """Compare all maps of a model."""
+def assert_same_maps(shown: dict[str, Maps], expected: dict[str, Maps]) -> None:
     assert shown.keys() == expected.keys()
     for stack, layers in expected.items():
         assert len(shown[stack]) == len(layers)
@@ -111,14 +79,6 @@ def test_shortening_keeps_the_special_tokens_at_both_ends(tiny_model: TinyModel)
 @pytest.fixture
 def grouped(tiny_model: TinyModel) -> Path:
     return tiny_model("llama", num_attention_heads=4, num_key_value_heads=2)
-
-
-def test_query_heads_of_a_group_have_maps_of_their_own(grouped: Path) -> None:
-    reader = open_reader(grouped)
-    reader.read(SENTENCE, no_hurry)
-    weights = reader.layer_maps(Head("decoder", 1)).weights
-    assert weights.shape[0] == 4
-    assert np.abs(weights[0] - weights[1]).max() > 0.1
 
 
 @pytest.mark.parametrize(("model_type", "stack"), [("llama", "decoder"), ("bert", "encoder"), ("t5", "encoder"),

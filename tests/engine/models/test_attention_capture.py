@@ -18,18 +18,18 @@ from engine.models import attention_capture
 from engine.models import reader as reader_module
 from engine.models.attention_maps import add_block
 from engine.models.reader import Reader
-from engine.values.errors import Superseded
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from tests.conftest import TinyModel
+from tests.conftest import CallsOf, TinyModel
 from tests.engine.models.test_attention import (
     ANOTHER,
     SENTENCE,
     assert_maps_of_model,
     assert_same_maps,
-    eager_maps,
     shown_maps,
 )
 from tests.opening import no_hurry, open_reader, superseded_at
+from tests.own_maps import eager_maps
 from tests.tiny_configurations import save_tiny
 
 WITH_KERNELS = ["llama", "gpt2", "gpt_neox", "opt", "mistral", "gemma3_text", "cohere2", "bert", "modernbert", "bart"]
@@ -52,7 +52,6 @@ class MapsMade(TorchDispatchMode):
 
 
 def maps_made(reader: Reader, text: str) -> int:
-    """Count the maps made while a sentence is read."""
     tokens = len(reader.words.read(text, None).ids)
     made = MapsMade(4, tokens)
     with made:
@@ -62,7 +61,6 @@ def maps_made(reader: Reader, text: str) -> int:
 
 @contextmanager
 def without_kernels(reader: Reader) -> Iterator[None]:
-    """Let a reader read in eager mode."""
     able, reader.reads_with_kernels = reader.reads_with_kernels, False
     try:
         yield
@@ -70,12 +68,18 @@ def without_kernels(reader: Reader) -> Iterator[None]:
         reader.reads_with_kernels = able
 
 
-@pytest.mark.parametrize("model_type", WITH_KERNELS)
-def test_no_map_is_made_while_a_sentence_is_read(model_type: str, tiny_model: TinyModel) -> None:
-    reader = open_reader(tiny_model(model_type))
+@pytest.mark.parametrize(
+    ("model_type", "dtype"), [*((each, "auto") for each in WITH_KERNELS), ("llama", "bfloat16"), ("llama", "float16")]
+)
+def test_no_map_is_made_while_a_sentence_is_read(model_type: str, dtype: str, tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model(model_type), dtype)
     assert maps_made(reader, SENTENCE) == 0
     with without_kernels(reader):
         assert maps_made(reader, ANOTHER) > 0
+
+
+def test_attention_that_upcasts_in_eager_mode_is_read_in_eager_mode(tiny_model: TinyModel) -> None:
+    assert maps_made(open_reader(tiny_model("gpt2", reorder_and_upcast_attn=True)), SENTENCE) > 0
 
 
 @pytest.mark.parametrize("model_type", WITH_KERNELS + WITHOUT_KERNELS)
@@ -109,11 +113,6 @@ def test_a_sentence_longer_than_the_window(model_type: str, tiny_model: TinyMode
     assert windowed == ([False, True] if model_type == "modernbert" else [True, model_type == "mistral"])
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_read_with_kernels(dtype: str, tiny_model: TinyModel) -> None:
-    assert maps_made(open_reader(tiny_model("llama"), dtype), SENTENCE) == 0
-
-
 def test_attention_that_differs_from_the_kernel_is_not_read_with_it(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,27 +131,25 @@ def test_attention_that_differs_from_the_kernel_is_not_read_with_it(
     assert_maps_of_model(reader, folder)
 
 
-def test_attention_that_upcasts_in_eager_mode_is_read_in_eager_mode(tiny_model: TinyModel) -> None:
-    reader = open_reader(tiny_model("gpt2", reorder_and_upcast_attn=True))
-    assert maps_made(reader, SENTENCE) > 0
-
-
 HYBRIDS: list[tuple[str, dict[str, Any]]] = [
     ("jamba", {}),
-    ("lfm2", {"layer_types": ["conv", "full_attention"]}),
-    ("olmo_hybrid", {"layer_types": ["linear_attention", "full_attention"]}),
+    ("lfm2", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2}),
+    ("olmo_hybrid", {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}),
     ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
 ]
 
 
 @pytest.mark.parametrize(("model_type", "settings"), HYBRIDS)
-def test_layers_with_attention_among_others_have_their_own_maps(
+def test_layers_with_attention_among_others_have_their_own_numbers_and_maps(
     model_type: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     reader = open_reader(save_tiny(model_type, tmp_path, **settings))
     sentence = reader.read(SENTENCE, no_hurry)
-    assert {layer.layer for layer in reader.modules} == {1}
-    assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-1:]})
+    numbers = [layer.layer for layer in reader.modules]
+    assert numbers == list(range(1, settings.get("num_hidden_layers", 2), 2))
+    with pytest.raises(EngineError, match="no attention in layer 0"):
+        reader.outline.layer(Head("decoder", 0))
+    assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-len(numbers) :]})
 
 
 def test_padding_by_the_tokenizer_is_removed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,35 +183,25 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
 
 
-def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """List the first queries of all blocks that are stored from now on."""
-    taken: list[int] = []
-
-    def keeping(maps: Any, first: int, block: Tensor, layers: int) -> None:
-        taken.append(first)
-        add_block(maps, first, block, layers)
-
-    monkeypatch.setattr(reader_module, "add_block", keeping)
-    return taken
-
-
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
 def test_maps_in_blocks_are_those_the_model_returns(
-    model_type: str, settings: dict[str, Any], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    model_type: str, settings: dict[str, Any], tiny_model: TinyModel, calls_of: CallsOf
 ) -> None:
     folder = tiny_model(model_type, **settings)
     reader = open_reader(folder)
-    taken = blocks_taken(monkeypatch)
+    taken = calls_of(reader_module, "add_block")
     reader.read(SENTENCE, no_hurry)
     assert_maps_of_model(reader, folder)
-    assert len(taken) > 2 * taken.count(0)
+    assert len(taken) > 2 * [first for _, first, *_ in taken].count(0)
+    if model_type in ("gemma2", "gpt_oss"):
+        assert maps_made(reader, ANOTHER) == 0, "a sentence is read in blocks where there is no kernel"
 
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("model_type", ["t5", "gpt2"])
 def test_an_eager_function_that_expects_all_queries_is_called_with_all(
-    model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    model_type: str, tiny_model: TinyModel, calls_of: CallsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if model_type == "gpt2":  # as its code was before masks were explicit
         from transformers.models.gpt2 import modeling_gpt2
@@ -228,16 +215,10 @@ def test_an_eager_function_that_expects_all_queries_is_called_with_all(
         monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager)
     folder = tiny_model(model_type)
     reader = open_reader(folder)
-    taken = blocks_taken(monkeypatch)
+    taken = calls_of(reader_module, "add_block")
     reader.read(SENTENCE, no_hurry)
     assert_maps_of_model(reader, folder)
-    assert set(taken) == {0}
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("model_type", ["gemma2", "gpt_oss"])
-def test_without_a_kernel_a_sentence_is_read_without_a_whole_map(model_type: str, tiny_model: TinyModel) -> None:
-    assert maps_made(open_reader(tiny_model(model_type)), SENTENCE) == 0
+    assert {first for _, first, *_ in taken} == {0}
 
 
 @pytest.mark.usefixtures("small_blocks")

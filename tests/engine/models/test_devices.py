@@ -70,18 +70,15 @@ LAYERS = {"thin": THIN, "dependent": DEPENDENT, "wide": WIDE, "bfloat16": tuple(
 
 
 def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Compute a whole layer's six matrices."""
     return [layer_singular_values(each, query, key, value, output) for each in MATRICES]
 
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Compute compositions of all kinds."""
     written = circuits.rows_written(value, output)
     return [circuits.composition(written, each) for each in circuits.rows_read(query, key, value, output).values()]
 
 
 def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:
-    """Measure circuits of heads and of the layer."""
     tolerance = {"QK": 1e-6, "OV": 1e-6}
     rows = []
     for made, count, of_heads in (
@@ -95,7 +92,6 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
 
 
 def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Decompose a circuit into directions, and project embeddings on them."""
     factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
     left, sigma, _ = product(*factors).singular_triples()
     gain = query[0, 0]
@@ -105,7 +101,6 @@ def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> 
 
 
 def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Compare a layer with another."""
     other = query + 0.1 * query.flip(0)
     return [
         distances.distance((query,), (other,)),
@@ -116,12 +111,10 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    """Rotate keys with frequencies on their device."""
     return rotate_keys(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
 
 
 def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
-    """Find the smallest singular values of a square matrix and the projectors on their vectors."""
     square = query.flatten(0, 1)
     found = spectra.smallest_singular_values(square, 2)
     assert found is not None
@@ -153,26 +146,6 @@ def test_mathematics_stays_on_the_device_it_is_given(work: str) -> None:
     assert gpu.operations > 5
     for mine, theirs in zip(tree_leaves(found), tree_leaves(expected), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "mixed",
-    [
-        lambda given: given - torch.eye(D, dtype=given.dtype),
-        lambda given: torch.cat([given, torch.zeros(1, D, dtype=given.dtype)]),
-        lambda given: given.index_select(0, torch.tensor([1])),
-        lambda given: torch.zeros(D, D)[given > 0],
-        lambda given: given.new_empty(2).normal_(generator=torch.Generator()),
-        lambda given: given.numpy(),
-    ],
-)
-def test_the_pretended_gpu_refuses_what_a_gpu_refuses(mixed: Callable[[Tensor], object]) -> None:
-    with PretendedGpu():
-        given = drawn(D, D).to(DEVICE)
-        with pytest.raises((RuntimeError, AssertionError)):
-            mixed(given)
-        assert float((given + torch.tensor(1.0)).sum()), "a single number in main memory may stand beside"
-        assert given[torch.tensor([0, 2])].shape == (2, D), "and places in main memory be those of a tensor"
 
 
 def test_a_planted_mix_of_devices_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +218,6 @@ class Spread(FolderSource):
 
 
 def reader_of(source: Spread) -> Reader:
-    """Read with the loaded model."""
     words = Tokenizer.of_folder(source.location.directory)
     return Reader(source.anatomy, source.loaded, words, input_device(source.loaded))
 
@@ -265,7 +237,6 @@ def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
 
 
 def half_on_disk(folder: Path) -> dict[str, Any]:
-    """Give the options that leave half of the weights on disk."""
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     return {"max_memory": {"cpu": size // 2}}
 
@@ -278,7 +249,6 @@ def rows(source: FolderSource, view: str) -> list[tuple[Cell, ...]]:
 
 
 def assert_alike(found: list[tuple[Cell, ...]], expected: list[tuple[Cell, ...]]) -> None:
-    """Compare two tables up to rounding."""
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-4, nan_ok=True)

@@ -11,26 +11,26 @@ import pytest
 import torch
 import transformers
 from torch import Tensor, nn
-from torch.nn import functional
 
 import engine
-from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.views import PREDICTIONS, Query
 from tests import tiny_models
 from tests.handmade import (
     HEADS,
     VOCABULARY,
     WIDTH,
+    Annotated,
     FusedCausal,
     Gated,
     Grouped,
     LanguageModel,
     ManyAlone,
+    NormedHeads,
+    OutputsNormedTogether,
     RawParameters,
     SummedAxes,
 )
-from tests.opening import rows_of, verdicts_of
+from tests.opening import VERIFIED, rows_of, verdicts_of
 
 NARROW = WIDTH // HEADS
 
@@ -50,6 +50,12 @@ def fused(part: Any, head: int) -> Matrices:
     heads = {"W_Q": _rows(query, head), "W_K": _rows(key, head), "W_V": _rows(value, head)}
     heads |= {f"b_{matrix}": _rows(bias, head) for matrix, bias in zip("QKV", biases, strict=True)}
     return heads | {"W_O": _rows(part.c_proj.weight.T, head).T, "b_O": part.c_proj.bias}
+
+
+def annotated(part: Any, head: int) -> Matrices:
+    heads = {f"W_{matrix}": _rows(each.weight, head) for matrix, each in zip("QKV", part.linears, strict=False)}
+    heads |= {f"b_{matrix}": _rows(each.bias, head) for matrix, each in zip("QKV", part.linears, strict=False)}
+    return heads | {"W_O": _rows(part.linears[3].weight.T, head).T, "b_O": part.linears[3].bias}
 
 
 def grouped(part: Any, head: int) -> Matrices:
@@ -80,6 +86,7 @@ def alone(part: Any, head: int) -> Matrices:
 
 KINDS: dict[type[nn.Module], Callable[[Any, int], Matrices]] = {
     FusedCausal: fused, Grouped: grouped, RawParameters: raw, SummedAxes: summed, ManyAlone: alone,
+    NormedHeads: fused, OutputsNormedTogether: fused, Annotated: annotated,
 }  # fmt: skip
 
 PRECISIONS = [
@@ -126,11 +133,11 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
     if kind is not Grouped:  # whose rotations are not in its matrices
         scale = 1.0 if kind is RawParameters else NARROW**-0.5
         scaled = torch.cat(scores) * scale
-        if kind in (FusedCausal, ManyAlone):
+        if kind is ManyAlone or issubclass(kind, FusedCausal):
             scaled = scaled.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
         np.testing.assert_allclose(maps.weights, scaled.softmax(-1).numpy(), atol=1e-5)
     verdicts = verdicts_of(opened)
-    assert verdicts["output"] == {"verified"}
+    assert verdicts["output"] == {"verified"} or issubclass(kind, NormedHeads)
     assert verdicts["scores"] == {"verified"} or kind is Grouped
 
 
@@ -158,16 +165,13 @@ def test_attention_of_pytorch_is_cut_into_heads(batch_first: bool, widths: dict[
     np.testing.assert_array_equal(opened["L0H2"].arrays()["W_K"], _rows(key, 2).detach().numpy())
     np.testing.assert_array_equal(opened["L0H2"].arrays()["W_O"], module.out_proj.weight[:, 12:18].detach().numpy())
     np.testing.assert_array_equal(opened["L0H2"].arrays()["b_V"], module.in_proj_bias[60:66].detach().numpy())
-    assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
+    assert verdicts_of(opened) == VERIFIED
 
 
-def test_an_encoder_of_pytorch_is_an_encoder_stack() -> None:
+def test_encoders_and_decoders_of_pytorch_have_their_stacks() -> None:
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 32, batch_first=True)
-    assert engine.open_module(layer).outline.stacks == ("encoder",)
-    assert engine.open_module(nn.TransformerEncoder(layer, 2)).outline.stacks == ("encoder",)
-
-
-def test_an_encoder_decoder_of_pytorch_has_its_three_stacks() -> None:
+    for encoder in (layer, nn.TransformerEncoder(layer, 2)):
+        assert engine.open_module(encoder).outline.stacks == ("encoder",)
     model = nn.Transformer(WIDTH, HEADS, 2, 3, 32)
     opened = engine.open_module(model)
     assert [(layer.stack, layer.layer) for layer in opened.outline.layers] == [
@@ -246,33 +250,11 @@ def test_a_module_without_attention_is_declined(module: Any, reason: str) -> Non
 
 
 class OddNames(FusedCausal):
-    """A projection with an unusual name."""
-
     c_attn = property(lambda part: part.together)
 
     def __init__(self) -> None:
         super().__init__()
         self._modules["together"] = self._modules.pop("c_attn")
-
-
-class Annotated(FusedCausal):
-    """Four projections in a list, as The Annotated Transformer has them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linears = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (each(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for each in self.linears[:3])
-        mixed = functional.scaled_dot_product_attention(query, key, value)
-        written: Tensor = self.linears[3](mixed.transpose(1, 2).flatten(2))
-        return written
-
-
-def test_projections_in_a_list_are_found() -> None:
-    torch.manual_seed(1)
-    opened = engine.open_module(LanguageModel(Annotated))
-    assert verdicts_of(opened) == {"output": {"verified"}, "scores": {"verified"}}
 
 
 def test_projections_with_other_names_are_found_when_they_are_given() -> None:
@@ -342,28 +324,6 @@ def test_of_several_sentences_the_first_is_shown() -> None:
     np.testing.assert_allclose(maps, expected, atol=1e-6)
 
 
-class Rewarding(nn.Module):
-    """A model of transformers with a cache, inside another module."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        config: Any = tiny_models.configuration("llama", attn_implementation="eager")
-        self.inner, self.reward = transformers.LlamaModel(config), nn.Linear(32, 1)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        reward: Tensor = self.reward(self.inner(ids).last_hidden_state)
-        return reward
-
-
-def test_a_model_with_a_cache_inside_another_is_found() -> None:
-    model = Rewarding()
-    opened = engine.open_module(model)
-    assert [(layer.heads, layer.key_value_heads) for layer in opened.outline.layers] == [(4, 2), (4, 2)]
-    attention: Any = model.inner.layers[1].self_attn
-    weight = attention.k_proj.weight[8:].detach().numpy()
-    np.testing.assert_array_equal(opened["L1H3"].arrays()["W_K"], weight)
-
-
 def test_a_parameter_beside_a_projections_weight_is_noted() -> None:
     config: Any = tiny_models.configuration("llama")
     model = transformers.LlamaForCausalLM(config)
@@ -380,6 +340,36 @@ def test_ranks_and_maps_follow_weights_that_change() -> None:
         model.blocks[0].attention.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
     assert rows_of(opened.ranks())[0]["spectral_norm"] == pytest.approx(3 * norm)
     assert np.abs(opened.attention(NUMBERS, "L0") - maps).max() > 1e-4
+
+
+class Around(nn.Module):
+    """A model of transformers inside another module, which returns only what it makes of its states."""
+
+    def __init__(self, model_type: str) -> None:
+        super().__init__()
+        config: Any = tiny_models.configuration(model_type, attn_implementation="eager")
+        self.inner, self.reward = transformers.AutoModel.from_config(config), nn.Linear(32, 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        reward: Tensor = self.reward(self.inner(ids).last_hidden_state)
+        return reward
+
+
+@pytest.mark.parametrize(
+    ("model_type", "shared", "marks"), [("llama", 2, ("scores beyond QK",)), ("gpt2", 4, ("query/key bias",))]
+)
+def test_a_model_of_transformers_inside_another_module_is_found(
+    model_type: str, shared: int, marks: tuple[str, ...]
+) -> None:
+    model = Around(model_type)
+    opened = engine.open_module(model)
+    assert [(layer.heads, layer.key_value_heads) for layer in opened.outline.layers] == [(4, shared)] * 2
+    if model_type == "llama":  # which has a cache
+        keys = model.inner.layers[1].self_attn.k_proj.weight[8:]
+    else:  # which stores its projections transposed
+        keys = model.inner.h[1].attn.c_attn.weight[:, 32 + 24 :][:, :8].T
+    np.testing.assert_array_equal(opened["L1H3"].W_K, keys.detach().numpy())
+    assert opened.outline.layers[1].marks == marks
 
 
 class Packed(nn.Module):
@@ -408,94 +398,40 @@ class Packed(nn.Module):
 def test_a_module_that_returns_logits_has_predictions(form: str) -> None:
     torch.manual_seed(0)
     model = LanguageModel(FusedCausal) if form == "plain" else Packed(form)
-    opened = Engine.of_module(model, None, "mine", None)
-    opened.open("mine", lambda progress: None).result()
-    ids = [3, 17, 5, 22]
+    opened, ids = engine.open_module(model), [3, 17, 5, 22]
     text = " ".join(map(str, ids))
     inner = model if isinstance(model, LanguageModel) else model.inner
     with torch.no_grad():
         expected = inner.eval()(torch.tensor([ids]))[0].double()
     for position in (None, 1):
-        query = Query(text=text, position=position, top=3)
         if form == "last alone" and position is not None:
             with pytest.raises(EngineError, match="of the last token alone, 3; leave the position out"):
-                opened.table("predictions", query).result()
+                opened.predictions(text, position=position)
             continue
-        found = [
-            dict(zip(PREDICTIONS.columns, row, strict=True)) for row in opened.table("predictions", query).result()
-        ]
+        found = opened.predictions(text, position=position, top=3)
         own = expected[-1 if position is None else position]
         order = own.argsort(descending=True)[:3].tolist()
-        assert [row["token_id"] for row in found] == order
-        assert [row["at"] for row in found] == [str(ids[-1 if position is None else position])] * 3
-        assert [row["probability"] for row in found] == pytest.approx(own.softmax(0)[order].tolist(), rel=1e-4)
-    opened.stop()
+        assert found["token_id"].to_list() == order
+        assert found["at"].to_list() == [str(ids[-1 if position is None else position])] * 3
+        assert found["probability"].to_list() == pytest.approx(own.softmax(0)[order].tolist(), rel=1e-4)
 
 
-def test_a_module_without_clear_logits_has_no_predictions_and_says_why() -> None:
-    for model, said in (
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
         (Packed("twice"), "several tensors of the shape of logits"),
         (LanguageModel(RawParameters), "its tokens look both ways"),
         (nn.Sequential(nn.Embedding(VOCABULARY, WIDTH), FusedCausal()), "no tensor of the shape of logits"),
-    ):
-        opened = Engine.of_module(model, None, "mine", None)
-        opened.open("mine", lambda progress: None).result()
-        with pytest.raises(EngineError, match=said):
-            opened.table("predictions", Query(text="1 2 3")).result()
-        opened.stop()
-
-
-class NormedHeads(FusedCausal):
-    """A norm of each head's output before the output projection."""
-
-    width = WIDTH // HEADS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.RMSNorm(self.width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (
-            part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.c_attn(x).split(WIDTH, -1)
-        )
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2)
-        written: Tensor = self.c_proj(self.norm(mixed.flatten(2).unflatten(2, (-1, self.width))).flatten(2))
-        return written
-
-
-class OutputsNormedTogether(NormedHeads):
-    """A norm of all heads' outputs together."""
-
-    width = WIDTH
-
-
-class Around(nn.Module):
-    """A model of transformers inside a module that returns only its states."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = transformers.GPT2Model(transformers.GPT2Config(n_layer=2, n_head=4, n_embd=32, vocab_size=50))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        states: Tensor = self.inner(ids)[0]
-        return states
+    ],
+)
+def test_a_module_without_clear_logits_has_no_predictions_and_says_why(model: nn.Module, said: str) -> None:
+    with pytest.raises(EngineError, match=said):
+        engine.open_module(model).predictions("1 2 3")
 
 
 @pytest.mark.parametrize("kind", [NormedHeads, OutputsNormedTogether])
 def test_norms_between_heads_and_output_are_marked(kind: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    model = LanguageModel(kind)
-    opened = engine.open_module(model)
-    part: Any = model.blocks[1].attention
-    for head in range(HEADS):
-        np.testing.assert_array_equal(opened[f"L1H{head}"].W_O, _rows(part.c_proj.weight.T, head).T.detach().numpy())
+    opened = engine.open_module(LanguageModel(kind))
     assert "outputs beyond OV" in opened.outline.layers[0].marks
     assert "scores beyond QK" not in opened.outline.layers[0].marks
-
-
-def test_projections_that_are_stored_transposed_are_found() -> None:
-    model = Around()
-    opened = engine.open_module(model)
-    part: Any = model.inner.h[1].attn
-    np.testing.assert_array_equal(opened["L1H2"].W_K, part.c_attn.weight[:, 32 + 16 : 32 + 24].T.detach().numpy())
-    assert opened.outline.layers[1].marks == ("query/key bias",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import shutil
 from collections.abc import Callable
@@ -23,9 +22,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.outline import Finding, LayerProof
-from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import attn_tui, written
 from tests.opening import edited_weights, open_folder, open_reader, with_config
 from tui.cli.headless import run_check
 from tui.screens.check_screen import describe_finding, summarise
@@ -36,7 +34,6 @@ Spoil = Callable[[LayerWeights], LayerWeights]
 
 
 def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights, dtype: str = "auto") -> LayerProof:
-    """Prove one layer, perhaps with its heads spoiled."""
     _, checkpoint, anatomy = open_folder(folder)
     reader = open_reader(folder, dtype)
     seen = reader.observe(lambda: None)
@@ -82,7 +79,6 @@ def roll_heads(name: str) -> Spoil:
 
 
 def reverse_rows(name: str) -> Spoil:
-    """Reverse the rows of every head."""
     return lambda weights: replace(weights, **{name: getattr(weights, name).flip(1)})
 
 
@@ -139,7 +135,6 @@ def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: 
 
 
 def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
-    """Change the weights of a folder and settings of its configuration."""
     with edited_weights(folder) as weights:
         weights.update({name: change(name, each) for name, each in weights.items()})
     return with_config(folder, **settings)
@@ -153,8 +148,6 @@ def with_biases(size: float, name: str, stored: Tensor) -> Tensor:
 
 
 def exchange_rows(name: str) -> Spoil:
-    """Exchange two neighbouring rows of one head."""
-
     def exchange(weights: LayerWeights) -> LayerWeights:
         part = getattr(weights, name).clone()
         part[1, [2, 3]] = part[1, [3, 2]]
@@ -213,14 +206,12 @@ def test_findings_and_layers_are_described() -> None:
 
 
 def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: TinyModel, tmp_path: Path) -> None:
-    file = tmp_path / "check.csv"
-    done = attn_tui("check", tiny_model("qwen3"), "-o", file)
+    done = attn_tui("check", tiny_model("qwen3"), "-o", tmp_path / "check.csv")
     assert done.returncode == 0, done.stderr
     assert "decoder L1  heads write: verified, " in done.stdout
     assert "heads look: verified with query/key norm" in done.stdout
     assert "2 layers: 2 verified" in done.stdout
-    with file.open(newline="", encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = written(tmp_path, "check.csv")
     assert [(row["layer"], row["identity"], row["verdict"]) for row in rows] == [
         (layer, identity, "verified") for layer in "01" for identity in ("output", "scores")
     ]
@@ -235,10 +226,6 @@ def test_a_layout_that_is_not_the_models_is_wrong(
     with pytest.raises(EngineError, match="do not trust them"):
         run_check(str(tiny_model("gpt_neox")), None, EngineOptions())
     assert "2 layers: 0 verified, 2 WRONG" in capsys.readouterr().out
-
-
-def test_a_model_that_cannot_be_checked_says_why(tmp_path: Path) -> None:
-    assert "nothing" in refusal("check", tmp_path / "nothing")
 
 
 def test_rows_rounded_to_bfloat16_are_no_sink(tiny_model: TinyModel) -> None:

@@ -48,14 +48,6 @@ def test_a_quarter_turn_exchanges_the_dimensions_of_a_pair_and_leaves_the_rest(i
     torch.testing.assert_close(rotate_keys(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
 
 
-def test_distance_zero_rotates_nothing_and_rotations_add_up() -> None:
-    rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    rotation = Rotation(torch.tensor([1.0, 0.1]), is_interleaved=True)
-    assert torch.equal(rotate_keys(rows, rotation, 0), rows)
-    twice = rotate_keys(rotate_keys(rows, rotation, 3), rotation, 4)
-    torch.testing.assert_close(twice, rotate_keys(rows, rotation, 7))
-
-
 @pytest.mark.parametrize("model_type", TYPES)
 def test_queries_and_keys_are_rotated_in_every_layer_as_the_rules_say(model_type: str) -> None:
     need_type(model_type)

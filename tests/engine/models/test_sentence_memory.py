@@ -16,13 +16,11 @@ from engine.checkpoints.source import FolderSource
 from engine.models import devices
 from engine.values import memory
 from engine.values.attention import Sentence
-from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.progress import Work
 from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
-from tests.opening import PATIENCE, one_line, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle
 from tui.drawing.facts import model_facts
@@ -107,6 +105,7 @@ def test_what_a_checkpoint_needs_is_counted_from_its_headers(tmp_path: Path) -> 
     layer = 2 * 256 * 256 + 2 * 128 * 256 + 3 * 512 * 256 + 2 * 256
     parameters = 2 * 1000 * 256 + 256 + 2 * layer
     assert source.anatomy.outline.parameters == parameters
+    assert source.anatomy.outline.stored_bytes == 2 * parameters
     need = source.sentence_need("auto")
     assert (need.weights, need.mapped, need.smaller) == (2 * parameters, 2 * parameters, "")
     assert need.maps == 4 * 512**2 * (2 + 4)
@@ -177,19 +176,6 @@ def test_free_memory_is_shown_before_torch_can_ask_the_gpus(tiny_model: TinyMode
     assert "; a GPU's room is checked" in unknown
 
 
-def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-
-    def load(*arguments: object) -> None:
-        raise AssertionError("the model was loaded")
-
-    monkeypatch.setattr("engine.models.model_loader.load_reader", load)
-    engine = start_engine(tiny_model("llama"))
-    with pytest.raises(EngineError, match="are free in main memory") as caught:
-        engine.attention(SENTENCE, "decoder", 0).result(PATIENCE)
-    one_line(caught.value)
-
-
 def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())
     line = refusal("export", folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
@@ -222,23 +208,15 @@ async def test_the_first_sentence_waits_for_the_model_and_says_so(
         ]
 
 
-def test_a_gpu_that_cannot_be_asked_has_no_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    def free(number: int) -> tuple[int, int]:
-        if number:
-            raise torch.AcceleratorError("CUDA error: out of memory")
-        return 10, 100
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
-    assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 0]
-
-
-def test_only_the_named_gpu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_named_gpu_is_asked_and_one_that_cannot_be_has_no_free_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[int] = []
 
     def free(number: int) -> tuple[int, int]:
         asked.append(number)
+        if number == 2:
+            raise torch.AcceleratorError("CUDA error: out of memory")
         return 10 + number, 100
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -250,3 +228,4 @@ def test_only_the_named_gpu_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [1]
     assert choose_placement("a model", need, "cuda").device == "cuda"
     assert asked == [1, 0, 1, 2]
+    assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 11, 0]

@@ -17,8 +17,9 @@ from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
-from tests.engine.models.test_attention import SENTENCE, assert_maps_of_model, assert_same_maps, eager_maps, shown_maps
+from tests.engine.models.test_attention import SENTENCE, assert_maps_of_model, assert_same_maps, shown_maps
 from tests.opening import no_hurry, one_line, open_reader
+from tests.own_maps import eager_maps, own_maps
 from tests.tiny_configurations import save_tiny, tiny_configuration
 
 
@@ -30,10 +31,12 @@ def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
     return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
 
 
-def by_head(projection: nn.Module, states: Tensor, heads: int) -> Tensor:
-    """Project (tokens, width) and cut the result into (heads, tokens, head_dim)."""
-    projected: Tensor = projection(states).unflatten(-1, (heads, -1)).transpose(0, 1)
-    return projected
+def products(query: nn.Module, key: nn.Module, states: Tensor) -> Tensor:
+    """Project (tokens, width), cut the results into four heads, and multiply: (heads, queries, keys)."""
+    with torch.no_grad():
+        q, k = (projection(states).unflatten(-1, (4, -1)).transpose(0, 1) for projection in (query, key))
+    made: Tensor = q @ k.mT
+    return made
 
 
 def distances(tokens: int) -> Tensor:
@@ -42,17 +45,18 @@ def distances(tokens: int) -> Tensor:
     return places - places[:, None]
 
 
+def softmax_near(scores: Tensor, most: int) -> Tensor:
+    """Give the probabilities of queries that see the keys at up to some distance."""
+    return scores.masked_fill(distances(scores.shape[-1]).abs() > most, -torch.inf).softmax(-1)
+
+
 @pytest.mark.parametrize("window", [4, 8, 64])
 def test_the_band_of_longformer_is_placed_on_the_diagonal(window: int, tmp_path: Path) -> None:
     reader = open_reader(save_tiny("longformer", tmp_path, attention_window=[window] * 2))
-    tokens = len(reader.read(SENTENCE, no_hurry).ids)
+    reader.read(SENTENCE, no_hurry)
     for layer in reader.modules:
         module, states = call(reader, layer)
-        with torch.no_grad():
-            query, key = (by_head(projection, states, 4) for projection in (module.query, module.key))
-            scores = query @ key.mT / 8**0.5
-            scores[:, distances(tokens).abs() > window // 2] = -torch.inf
-            expected = scores.softmax(-1)
+        expected = softmax_near(products(module.query, module.key, states) / 8**0.5, window // 2)
         np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
 
 
@@ -75,14 +79,11 @@ def test_the_encoder_of_led_is_a_band_too() -> None:
     with torch.no_grad():
         model(ids, decoder_input_ids=ids)
         returned = attention(**kept[0] | {"output_attentions": True})
-        states = kept[0]["hidden_states"][0, :10]
-        inner = attention.longformer_self_attn
-        query, key = (by_head(projection, states, 4) for projection in (inner.query, inner.key))
-    scores = query @ key.mT / 8**0.5
-    scores[:, distances(10).abs() > 2] = -torch.inf
+    inner = attention.longformer_self_attn
+    scores = products(inner.query, inner.key, kept[0]["hidden_states"][0, :10]) / 8**0.5
     found = attention_maps.probabilities_of(attention, returned, 4, 10)
     assert found is not None
-    torch.testing.assert_close(found[0], scores.softmax(-1), rtol=0, atol=1e-5)
+    torch.testing.assert_close(found[0], softmax_near(scores, 2), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("radius", [2, 6, 127])
@@ -94,16 +95,14 @@ def test_the_blocks_of_longt5_are_placed_on_the_diagonal(radius: int, tmp_path: 
     away = distances(tokens)
     for layer in (Head("encoder", 0), Head("encoder", 1)):
         module, states = call(reader, layer)
-        with torch.no_grad():
-            query, key = (by_head(projection, states, 4) for projection in (module.q, module.k))
-            buckets = module._relative_position_bucket(
-                away,
-                num_buckets=module.relative_attention_num_buckets,
-                max_distance=module.relative_attention_max_distance,
-            )
-            scores = query @ key.mT + first.relative_attention_bias(buckets).movedim(-1, 0)
-            scores[:, away.abs() > radius] = -torch.inf
-        np.testing.assert_allclose(reader.layer_maps(layer).weights, scores.softmax(-1), rtol=0, atol=1e-5)
+        buckets = module._relative_position_bucket(
+            away,
+            num_buckets=module.relative_attention_num_buckets,
+            max_distance=module.relative_attention_max_distance,
+        )
+        bias = first.relative_attention_bias(buckets).movedim(-1, 0).detach()
+        expected = softmax_near(products(module.q, module.k, states) + bias, radius)
+        np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
 
 
 def test_scores_that_prophetnet_returns_become_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,9 +140,7 @@ def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tm
     sentence = reader.read("The cat sat.", no_hurry)
     assert len(sentence.ids) <= 14
     full: Any = transformers.AutoModel.from_pretrained(folder, attention_type="original_full").eval()
-    with torch.no_grad():
-        expected = full(torch.tensor([sentence.ids]), output_attentions=True).attentions
-    assert_same_maps(shown_maps(reader, folder), {"": [layer[0].numpy() for layer in expected]})
+    assert_same_maps(shown_maps(reader, folder), {"": own_maps(full, sentence.ids)})
     with pytest.raises(EngineError, match=r"more than 14 tokens in sparse blocks.*spectra") as caught:
         reader.read(SENTENCE, no_hurry)
     assert one_line(caught.value)
@@ -157,9 +154,7 @@ def test_reformer_has_maps_of_sentences_in_one_chunk(tmp_path: Path) -> None:
     assert len(sentence.ids) <= 16
     layer = next(iter(reader.modules))
     module, states = call(reader, layer)
-    with torch.no_grad():
-        query, key = (by_head(projection, states, 4) for projection in (module.query, module.key))
-        expected = (query @ key.mT / 8**0.5).softmax(-1)
+    expected = (products(module.query, module.key, states) / 8**0.5).softmax(-1)
     np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
     reader.read(SENTENCE, no_hurry)
     with pytest.raises(EngineError, match="in chunks"):
@@ -193,22 +188,9 @@ def test_why_there_is_no_map_is_one_line(
 def test_decoders_beside_declined_encoders_have_their_maps(model_type: str, tmp_path: Path) -> None:
     folder = save_tiny(model_type, tmp_path)
     reader = open_reader(folder)
-    sentence = reader.read(SENTENCE, no_hurry)
-    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    ids = torch.tensor([sentence.ids])
-    begin = getattr(model.config, "decoder_start_token_id", None)
-    start = ids if begin is None else torch.cat([torch.tensor([[begin]]), ids[:, :-1]], 1)
-    with torch.no_grad():
-        returned = model(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            decoder_input_ids=start,
-            output_attentions=True,
-            use_cache=False,
-        )
+    own = eager_maps(folder, reader.read(SENTENCE, no_hurry).ids)
     for layer in (each for each in reader.modules if each.stack != "encoder"):
-        expected = returned[f"{layer.stack}_attentions"][layer.layer][0]
-        np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(reader.layer_maps(layer).weights, own[layer.stack][layer.layer], rtol=0, atol=1e-5)
 
 
 def test_nystromformer_with_all_tokens_as_landmarks_attends_in_full(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,15 @@ import transformers
 from transformers import AutoModelForCausalLM
 
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, exported, exported_maps, refusal
+from tests.exporting import attn_tui, exported, exported_maps, refusal, rows_in
+from tests.own_maps import own_maps
 from tests.tiny_configurations import need_type, save_tiny, tiny_configuration
 from tests.tiny_models import build, byte_level_tokenizer, randomise, save
 from tests.tui.explorer import explorer, screen_text, settle, type_keys
 
 TEXT = "The cat sat on the mat."
+
+IDS: list[int] = byte_level_tokenizer()(TEXT)["input_ids"]
 
 SHARING: dict[str, dict[str, Any]] = {
     "zamba": {"layer_types": ["linear_attention", "hybrid"] * 3, "num_hidden_layers": 6},
@@ -33,14 +34,10 @@ def test_layers_that_share_a_block_have_their_own_maps(model_type: str, tmp_path
     need_type(model_type)
     config = tiny_configuration(model_type, **SHARING[model_type])
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    saved_model(model, tmp_path)
-    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
-    with torch.inference_mode():
-        expected = model(ids, output_attentions=True, use_cache=False).attentions
-    found = exported_maps(tmp_path, TEXT, tmp_path / "maps.npz")
+    found = exported_maps(saved_model(model, tmp_path), TEXT, tmp_path / "maps.npz")
     assert list(found) == ["L1", "L3", "L5"]
-    for maps, own in zip(found.values(), expected, strict=True):
-        np.testing.assert_allclose(maps, own[0].numpy(), rtol=0, atol=2e-5)
+    for maps, own in zip(found.values(), own_maps(model, IDS), strict=True):
+        np.testing.assert_allclose(maps, own, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("has_adapters", [True, False])
@@ -100,20 +97,12 @@ def saved_model(model: Any, folder: Path) -> Path:
     return save(model, folder)
 
 
-def own_maps(model: Any) -> list[np.ndarray[Any, Any]]:
-    """Give the probabilities (heads, queries, keys) that a model returns for the sentence, by layer."""
-    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
-    with torch.inference_mode():
-        said = model(input_ids=ids, output_attentions=True, use_cache=False)
-    return [each[0].numpy() for each in said.attentions]
-
-
 @pytest.mark.parametrize("model_type", CLASSES)
 def test_maps_of_a_decoder_alone_are_those_of_its_class(model_type: str, tmp_path: Path) -> None:
     kind = getattr(transformers, CLASSES[model_type])
     model = kind._from_config(tiny_configuration(model_type), attn_implementation="eager").eval()
     found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
-    expected = own_maps(model)
+    expected = own_maps(model, IDS)
     assert list(found) == [f"decoder.L{layer}" for layer in range(len(expected))]
     for maps, own in zip(found.values(), expected, strict=True):
         np.testing.assert_allclose(maps, own, rtol=0, atol=1e-5)
@@ -126,7 +115,7 @@ def test_maps_of_a_decoder_alone_are_those_of_its_class(model_type: str, tmp_pat
 def test_an_encoder_or_decoder_saved_alone_is_read(model_type: str, side: str, tmp_path: Path) -> None:
     model = getattr(build(tiny_configuration(model_type)), side)
     found = exported_maps(saved_model(model, tmp_path / "model"), TEXT, tmp_path / "maps.npz")
-    for maps, own in zip(found.values(), own_maps(model), strict=True):
+    for maps, own in zip(found.values(), own_maps(model, IDS), strict=True):
         np.testing.assert_allclose(maps, own, rtol=0, atol=1e-5)
 
 
@@ -138,10 +127,9 @@ def alone(tmp_path: Path) -> Path:
 
 
 def test_a_decoder_alone_predicts_what_its_class_predicts(alone: Path) -> None:
-    ids = torch.tensor([byte_level_tokenizer()(TEXT)["input_ids"]])
     with torch.inference_mode():
         model = transformers.BartForCausalLM.from_pretrained(alone).eval()
-        logits = model(input_ids=ids, use_cache=False).logits[0, -1]
+        logits = model(input_ids=torch.tensor([IDS]), use_cache=False).logits[0, -1]
     likeliest = exported(alone, "predictions", "--text", TEXT)[0]
     assert int(likeliest["token_id"]) == int(logits.argmax())
     assert float(likeliest["probability"]) == pytest.approx(float(logits.double().softmax(0).max()), rel=1e-4)
@@ -153,9 +141,9 @@ def test_a_decoder_alone_has_no_cross_maps(alone: Path) -> None:
     done = attn_tui("export", alone, "attention", "--text", TEXT)
     assert done.returncode == 0
     assert said in done.stderr
-    assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
+    assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
     mean = attn_tui("export", alone, "attention", "--text", TEXT, "--layer", "mean")
-    assert {row["stack"] for row in csv.DictReader(io.StringIO(mean.stdout))} == {"decoder"}
+    assert {row["stack"] for row in rows_in(mean.stdout)} == {"decoder"}
 
 
 def test_heads_of_a_decoder_alone_are_proven(alone: Path) -> None:
@@ -168,7 +156,7 @@ def test_heads_of_a_decoder_alone_are_switched_off_and_contribute(alone: Path) -
     done = attn_tui("export", alone, "ablation", "--text", TEXT)
     assert done.returncode == 0, done.stderr
     assert "cross L0 is left out: it did not run on this sentence" in done.stderr
-    assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
+    assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
     assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
     assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -21,55 +19,21 @@ from engine.values.progress import Progress, tell_nobody
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import TinyModel
-from tests.opening import PATIENCE
+from tests.opening import PATIENCE, start_engine
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    """Make an engine without an open model or cache."""
-    made = Engine(EngineOptions(device="cpu", use_cache=False))
-    yield made
-    made.stop()
 
 
 def answer(future: Future[Any]) -> Any:
     return future.result(PATIENCE)
 
 
-def opened(engine: Engine, folder: Path) -> Engine:
-    answer(engine.open(str(folder), tell_nobody))
-    return engine
-
-
-def test_opening_returns_the_outline(engine: Engine, tiny_model: TinyModel) -> None:
-    folder = tiny_model("bart")
-    outline = answer(engine.open(str(folder), tell_nobody))
-    assert outline.stacks == ("encoder", "decoder", "cross")
-    assert sum(layer.heads for layer in outline.layers) == 4 * (2 + 3 + 3)
-    assert (outline.model_type, outline.dtype, outline.context) == ("bart", "float32", 64)
-    stored = load_file(folder / "model.safetensors")
-    assert outline.parameters == sum(each.numel() for each in stored.values())
-    assert outline.stored_bytes == 4 * outline.parameters
-
-
-def test_a_missing_layer_or_stack_is_an_error(engine: Engine, tiny_model: TinyModel) -> None:
-    opened(engine, tiny_model("llama"))
-    for name in (Head("decoder", 2), Head("decoder", 0, 4), Head("encoder", 0)):
-        with pytest.raises(EngineError, match="there is no"):
-            answer(engine.spectra(name, whole_layer=False))
-    with pytest.raises(EngineError, match="there is no"):
-        answer(engine.attention(SENTENCE, "decoder", 2))
-    assert answer(engine.spectra(FIRST, whole_layer=False)).spectra.keys() == {0, 1, 2, 3}
-
-
 Delivery = tuple[Head, bool, SpectraGroup | EngineError, Progress]
 
 
-def test_the_sweep_computes_heads_and_then_whole_layers(engine: Engine, tiny_model: TinyModel) -> None:
-    opened(engine, tiny_model("llama", num_hidden_layers=3))
+def test_the_sweep_computes_heads_and_then_whole_layers(tiny_model: TinyModel) -> None:
+    engine = start_engine(tiny_model("llama", num_hidden_layers=3))
     delivered: list[Delivery] = []
     answer(engine.sweep(lambda *step: delivered.append(step)))
     assert [(name.layer, whole) for name, whole, _, _ in delivered] == [
@@ -82,8 +46,8 @@ def test_the_sweep_computes_heads_and_then_whole_layers(engine: Engine, tiny_mod
         assert group is answer(engine.spectra(name, whole))
 
 
-def test_a_selected_head_comes_before_the_rest_of_the_sweep(engine: Engine, tiny_model: TinyModel) -> None:
-    opened(engine, tiny_model("llama", num_hidden_layers=6))
+def test_a_selected_head_comes_before_the_rest_of_the_sweep(tiny_model: TinyModel) -> None:
+    engine = start_engine(tiny_model("llama", num_hidden_layers=6))
     order: list[str] = []
 
     def deliver(name: Head, whole: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
@@ -96,14 +60,16 @@ def test_a_selected_head_comes_before_the_rest_of_the_sweep(engine: Engine, tiny
     assert order[:3] == ["sweep L0", "selected", "sweep L1"]
 
 
-def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
+def test_before_a_model_is_open_every_request_says_so() -> None:
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
     table = engine.table("weights", Query())
     for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE)):
         with pytest.raises(EngineError, match="no model is open"):
             answer(future)
 
 
-def test_another_model_opens_after_one_that_does_not(engine: Engine, tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_another_model_opens_after_one_that_does_not(tiny_model: TinyModel, tmp_path: Path) -> None:
+    engine = Engine(EngineOptions(device="cpu", use_cache=False))
     with pytest.raises(EngineError, match="nowhere"):
         answer(engine.open(str(tmp_path / "nowhere"), tell_nobody))
     assert answer(engine.open(str(tiny_model("gpt2")), tell_nobody)).model_type == "gpt2"
@@ -111,12 +77,3 @@ def test_another_model_opens_after_one_that_does_not(engine: Engine, tiny_model:
     query = load_file(tiny_model("llama") / "model.safetensors")["layers.0.self_attn.q_proj.weight"][:8].double()
     found = answer(engine.spectra(FIRST, False)).spectra[0]["Q"].singular_values
     np.testing.assert_allclose(found, torch.linalg.svdvals(query).numpy(), rtol=1e-6)
-
-
-def test_deleting_an_open_model_is_an_error(engine: Engine, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    opened(engine, folder)
-    shutil.rmtree(folder)
-    for future in (engine.spectra(FIRST, False), engine.read(SENTENCE)):
-        with pytest.raises(EngineError, match="llama-copy"):
-            answer(future)

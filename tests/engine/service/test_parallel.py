@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,20 +17,10 @@ from tests.opening import run_apart
 
 @pytest.fixture(autouse=True)
 def three_threads() -> Iterator[None]:
-    """Let linear algebra have three threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
-
-
-def test_results_are_in_order() -> None:
-    def piece(number: int) -> int:
-        time.sleep(0.01 * (5 - number))
-        return number * number
-
-    pieces = [partial(piece, number) for number in range(5)]
-    assert finish(run_in_rounds(pieces)) == [0, 1, 4, 9, 16]
 
 
 @pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])

@@ -16,21 +16,18 @@ from safetensors import safe_open
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import Superseded
-from engine.values.heads import NOTHING_OFF, Head, Off
+from engine.values.heads import Head
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.progress import (
     FOLLOWING,
     PREDICTING,
     SWITCHING,
     TAKING_APART,
-    Lane,
     Progress,
     ProgressReporter,
     Work,
 )
-from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import run
@@ -49,13 +46,11 @@ LAYERS = 3
 
 @pytest.fixture
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report every step at once."""
     monkeypatch.setattr("engine.values.progress.REPORT_SECONDS", 0.0)
 
 
 @pytest.fixture
 def shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Show at once that a view waits."""
     monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
 
 
@@ -103,7 +98,6 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Use a clock of the test's own for progress."""
     clock = Clock()
     monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
@@ -138,17 +132,18 @@ def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clo
     assert [each.finished for each in told].count(True) == 1
 
 
-def hold_sentences(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Hold sentences back until an event."""
-    free, read = threading.Event(), OpenModel.read
+def hold_back(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> tuple[threading.Event, list[Any]]:
+    """Hold a kind of work back until an event, and list the arguments of each that begins."""
+    free, begun, own = threading.Event(), list[Any](), getattr(owner, name)
 
-    def waiting(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
+    def waiting(*arguments: Any) -> Work[Any]:
+        begun.append(arguments)
         while not free.wait(0.01):
-            yield Lane.MODEL
-        return (yield from read(self, text, off))
+            yield None
+        return (yield from own(*arguments))
 
-    monkeypatch.setattr(OpenModel, "read", waiting)
-    return free
+    monkeypatch.setattr(owner, name, waiting)
+    return free, begun
 
 
 @pytest.mark.usefixtures("shown_at_once")
@@ -157,7 +152,7 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
 ) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         await pilot.press("3")
-        free, pane = hold_sentences(monkeypatch), app.views.attention
+        (free, _), pane = hold_back(monkeypatch, OpenModel, "read"), app.views.attention
         app.main.read(TEXT)
         await until(pilot, lambda: "is getting ready" in pane.message)
         app.engine._advance(Progress("importing torch", 3, 0, "seconds"))
@@ -182,13 +177,7 @@ async def test_the_view_shows_the_progress_of_a_mean_over_layers(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
-        free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
-
-        def waiting(self: OpenModel, text: str, stack: str, layer: int | None, *rest: Any) -> Work[AttentionMaps]:
-            assert free.wait(PATIENCE)
-            return (yield from maps(self, text, stack, layer, *rest))
-
-        monkeypatch.setattr(OpenModel, "attention", waiting)
+        (free, _), pane = hold_back(monkeypatch, OpenModel, "attention"), app.views.attention
         await pilot.press("3", "a", "a")
         await until(pilot, lambda: pane.message == "computing …")
         app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
@@ -224,18 +213,15 @@ def test_the_command_shows_progress(tiny_model: TinyModel, monkeypatch: pytest.M
     assert not done.stderr
 
 
-@contextmanager
-def opened(folder: Path) -> Iterator[tuple[OpenModel, list[Progress]]]:
-    """Open a model, and list its reports."""
-    model, told = open_on_thread(folder), list[Progress]()
-    model.tell = told.append
-    yield model, told
-    model.close()
-
-
 @pytest.fixture
 def folder(tiny_model: TinyModel) -> Path:
     return tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
+
+
+def opened(folder: Path) -> tuple[OpenModel, list[Progress]]:
+    model, told = open_on_thread(folder), list[Progress]()
+    model.tell = told.append
+    return model, told
 
 
 @contextmanager
@@ -256,48 +242,40 @@ def attending() -> Iterator[list[str]]:
 
 @pytest.mark.usefixtures("told_at_once")
 @pytest.mark.parametrize(
-    ("table", "activity", "unit"),
+    ("table", "activity", "unit", "runs"),
     [
-        ("predictions", PREDICTING, "layers"),
-        ("lens", FOLLOWING, "layers run"),
-        ("contributions", TAKING_APART, "layers run"),
+        ("predictions", PREDICTING, "layers", None),
+        ("lens", FOLLOWING, "layers run", None),
+        ("contributions", TAKING_APART, "layers run", None),
+        ("contributions", TAKING_APART, "layers run", 2 + 3 + 1),
     ],
 )
-def test_reported_steps_are_the_layers_that_run(folder: Path, table: str, activity: str, unit: str) -> None:
-    with opened(folder) as (model, told):
-        if table != "predictions":
-            worked_out(model, "predictions", Query(text=TEXT))
-        told.clear()
-        with attending() as called:
-            worked_out(model, table, Query(text=TEXT))
-    steps = [each for each in told if each.activity == activity]
-    assert {each.unit for each in steps} == {unit}
-    assert [each.done for each in steps] == list(range(len(called) + 1))
-    assert {each.total for each in steps} == {len(called)}
+def test_reported_steps_are_the_layers_that_run(
+    folder: Path, table: str, activity: str, unit: str, runs: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runs is not None:
+        monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
+    model, told = opened(folder)
+    if table != "predictions":
+        worked_out(model, "predictions", Query(text=TEXT))
+    told.clear()
+    with attending() as called:
+        worked_out(model, table, Query(text=TEXT))
     assert len(called) % LAYERS == 0
+    assert runs in (None, len(called) // LAYERS)
+    steps = [each for each in told if each.activity == activity]
+    assert {(each.total, each.unit) for each in steps} == {(len(called), unit)}
+    assert [each.done for each in steps] == list(range(len(called) + 1))
     assert [each.finished for each in steps] == [*[False] * len(called), True]
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_contributions_report_the_layers_of_all_their_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
-    with opened(folder) as (model, told):
-        worked_out(model, "predictions", Query(text=TEXT))
-        told.clear()
-        with attending() as called:
-            worked_out(model, "contributions", Query(text=TEXT))
-    assert len(called) == (2 + 3 + 1) * LAYERS
-    assert {each.total for each in told} == {len(called)}
-    assert [each.done for each in told] == list(range(len(called) + 1))
-
-
-@pytest.mark.usefixtures("told_at_once")
 def test_ablation_reports_heads_and_the_layer_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(folder) as (model, told):
-        worked_out(model, "predictions", Query(text=TEXT))
-        monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
-        told.clear()
-        worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
+    model, told = opened(folder)
+    worked_out(model, "predictions", Query(text=TEXT))
+    monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
+    told.clear()
+    worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
     heads = [each for each in told if each.activity == SWITCHING]
     expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
     assert [(each.done, each.note) for each in heads] == [*expected, (4, "")]
@@ -307,34 +285,20 @@ def test_ablation_reports_heads_and_the_layer_that_runs(folder: Path, monkeypatc
 @pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
 def test_a_table_is_given_up_before_the_next_layer(folder: Path, table: str) -> None:
     query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
-    with opened(folder) as (model, _):
-        if table != "predictions":
-            worked_out(model, "predictions", Query(text=TEXT))
-        for most in range(LAYERS):
-            with attending() as called:
+    model, _ = opened(folder)
+    if table != "predictions":
+        worked_out(model, "predictions", Query(text=TEXT))
+    for most in range(LAYERS):
+        with attending() as called:
 
-                def check(most: int = most, called: list[str] = called) -> None:
-                    if len(called) > most:
-                        raise Superseded("given up")
+            def check(most: int = most, called: list[str] = called) -> None:
+                if len(called) > most:
+                    raise Superseded("given up")
 
-                model.check = check
-                with pytest.raises(Superseded):
-                    worked_out(model, table, query)
-            assert len(called) <= most + 1
-
-
-def hold_tables(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
-    """Hold tables back until an event, and list those that begin."""
-    free, begun, table = threading.Event(), list[str](), tables.table
-
-    def waiting(model: OpenModel, name: str, query: Query) -> Work[Table]:
-        begun.append(name)
-        while not free.wait(0.01):
-            yield None
-        return (yield from table(model, name, query))
-
-    monkeypatch.setattr(tables, "table", waiting)
-    return free, begun
+            model.check = check
+            with pytest.raises(Superseded):
+                worked_out(model, table, query)
+        assert len(called) <= most + 1
 
 
 def pane(app: Explorer) -> TablePane:
@@ -348,14 +312,14 @@ async def test_the_view_shows_progress_and_escape_gives_it_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_tables(monkeypatch)
+        free, begun = hold_back(monkeypatch, tables, "table")
         await pilot.press("8")
         await until(pilot, lambda: pane(app).grid.message == "computing …")
         app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
         await until(pilot, lambda: pane(app).grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
         assert shown(app.main.progress_line) == "predicting  3 / 40 layers · 75 s left"
         app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
-        await until(pilot, lambda: begun == ["predictions"])
+        await until(pilot, lambda: [name for _, name, _ in begun] == ["predictions"])
         app.main.action_leave()
         await until(pilot, lambda: pane(app).grid.message == "stopped, 8 goes on")
         free.set()
@@ -364,7 +328,7 @@ async def test_the_view_shows_progress_and_escape_gives_it_up(
         await pilot.press("8")
         await settle(pilot)
         assert pane(app).view == "predictions"
-        assert begun == ["predictions", "predictions"]
+        assert [name for _, name, _ in begun] == ["predictions", "predictions"]
         assert pane(app).shown is not None
 
 
@@ -373,9 +337,9 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_tables(monkeypatch)
+        free, begun = hold_back(monkeypatch, tables, "table")
         await pilot.press("9")
-        await until(pilot, lambda: begun == ["ablation"])
+        await until(pilot, lambda: [name for _, name, _ in begun] == ["ablation"])
         app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
         await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
         assert shown(app.main.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
@@ -413,8 +377,8 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
 def test_other_long_tables_report_steps_of_their_own(
     folder: Path, table: str, query: Query, activity: str, unit: str, total: int
 ) -> None:
-    with opened(folder) as (model, told):
-        worked_out(model, table, query)
+    model, told = opened(folder)
+    worked_out(model, table, query)
     steps = [each for each in told if each.activity == activity]
     assert {(each.total, each.unit) for each in steps} == {(total, unit)}
     assert steps[0].done == 0
@@ -423,7 +387,8 @@ def test_other_long_tables_report_steps_of_their_own(
 
 @pytest.mark.usefixtures("told_at_once")
 def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(folder: Path) -> None:
-    with opened(folder) as (model, told), attending() as called:
+    model, told = opened(folder)
+    with attending() as called:
         worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
     steps = [each for each in told if each.activity == "measuring on random tokens"]
     assert {each.total for each in steps} == {len(called)}

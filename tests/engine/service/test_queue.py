@@ -28,7 +28,6 @@ LANE = Lane.WEIGHTS
 
 @pytest.fixture
 def queue() -> Iterator[Queue]:
-    """Start a queue."""
     made = Queue()
     yield made
     made.stop()
@@ -100,16 +99,6 @@ def test_the_most_urgent_work_comes_first_and_equally_urgent_work_in_order(queue
     assert said == [f"{urgency.name}{number}" for urgency in reversed(order) for number in (1, 2)]
 
 
-def test_urgent_work_goes_between_two_units_of_other_work(queue: Queue) -> None:
-    units, said = Units(), list[str]()
-    sweep = queue.submit(units, Urgency.SWEEP, LANE)
-    until(lambda: units.done > 3)
-    assert queue.submit(saying("selected", said), Urgency.SELECTED, LANE).result(PATIENCE) == "selected"
-    assert not sweep.done()
-    units.ends.set()
-    assert sweep.result(PATIENCE) == "through"
-
-
 @pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
 def test_work_that_is_not_more_urgent_waits(urgency: Urgency, queue: Queue) -> None:
     units, said = Units(), list[str]()
@@ -122,15 +111,6 @@ def test_work_that_is_not_more_urgent_waits(urgency: Urgency, queue: Queue) -> N
     units.ends.set()
     wait([first, second], PATIENCE)
     assert said == ["second"]
-
-
-def test_lanes_do_not_wait_for_each_other(queue: Queue) -> None:
-    gates = {lane: Gate() for lane in Lane}
-    futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]
-    assert all(gate.begun.wait(PATIENCE) for gate in gates.values())
-    for gate in gates.values():
-        gate.open.set()
-    assert [future.result(PATIENCE) for future in futures] == ["through"] * len(Lane)
 
 
 def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
@@ -218,32 +198,23 @@ def test_requests_for_a_file_come_after_those_of_the_screen(queue: Queue) -> Non
     assert said == ["sentence", "file"]
 
 
-def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(queue: Queue) -> None:
-    reading, begun = Gate(queue.check), []
+@pytest.mark.parametrize("is_restartable", [True, False])
+def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(
+    is_restartable: bool, queue: Queue
+) -> None:
+    reading, begun = Gate(queue.check), list[str]()
 
-    def sweep() -> Work[str]:
-        def unit() -> str:
-            begun.append(threading.current_thread().name)
-            return reading()
+    def unit() -> str:
+        begun.append(threading.current_thread().name)
+        return reading()
 
-        return (yield from restartable(unit))
-
-    labels = queue.submit(sweep, Urgency.SWEEP, Lane.MODEL)
+    labels = queue.submit(lambda: restartable(unit) if is_restartable else one_unit(unit), Urgency.SWEEP, Lane.MODEL)
     assert reading.begun.wait(PATIENCE)
     assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
     assert not labels.done()
     reading.open.set()
     assert labels.result(PATIENCE) == "through"
     assert len(begun) == 2
-
-
-def test_a_sweep_without_restartable_units_begins_again(queue: Queue) -> None:
-    reading = Gate(queue.check)
-    labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
-    assert reading.begun.wait(PATIENCE)
-    assert queue.submit(lambda: one_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
-    reading.open.set()
-    assert labels.result(PATIENCE) == "through"
 
 
 def test_only_sweeps_are_interrupted_and_only_by_their_own_lane(queue: Queue) -> None:
@@ -333,46 +304,25 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     assert said == []
 
 
-BUSY = """
-import threading, time
+LEFT_AT_WORK = """
+import sys, threading, time, torch
 from engine.service import queue as module
-from engine.service.queue import Queue, Urgency
 from engine.values.progress import Lane, one_unit
 
 module.LONGEST_WAIT = 0.2
-queue, begun = Queue(), threading.Event()
-queue.submit(lambda: one_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
-begun.wait()
-queue.stop()
-print(time.time())
-"""
-
-
-def test_busy_work_does_not_keep_a_stopped_program_alive() -> None:
-    assert time.time() - float(run_apart(BUSY)) < 10
-
-
-LEFT_AT_WORK = """
-import threading, time, torch
-from engine.service import queue
-from engine.service.queue import Queue, Urgency
-from engine.values.progress import Lane, one_unit
-
-queue.LONGEST_WAIT = 0.2
-begun, matrix = threading.Event(), torch.randn(6000, 6000)
-
-def unit():
-    begun.set()
-    return torch.linalg.svdvals(matrix)
-
-Queue().submit(lambda: one_unit(unit), Urgency.SWEEP, Lane.LAYERS)
+queue, begun = module.Queue(), threading.Event()
+works = {"sleep": lambda: time.sleep(60), "lapack": lambda: torch.linalg.svdvals(torch.randn(6000, 6000))}
+queue.submit(lambda: one_unit(lambda: (begun.set(), works[sys.argv[1]]())), module.Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
+if sys.argv[2] == "stopped":
+    queue.stop()
 print(time.time())
 """
 
 
-def test_a_program_does_not_wait_for_a_long_call_of_lapack() -> None:
-    assert time.time() - float(run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1")) < 10
+@pytest.mark.parametrize(("work", "how"), [("sleep", "stopped"), ("lapack", "left at work")])
+def test_long_work_does_not_keep_a_program_alive(work: str, how: str) -> None:
+    assert time.time() - float(run_apart(LEFT_AT_WORK, work, how, OMP_NUM_THREADS="1")) < 10
 
 
 def test_lanes_share_the_threads_of_linear_algebra(queue: Queue) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from engine.store.files import cache_directory
 from engine.values.heads import Head
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
+from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import run
 from tests.fake_hub import FakeHub, commit
 from tests.opening import PATIENCE, edited_weights, run_apart, start_engine, with_config
@@ -38,26 +39,14 @@ def spectra(folder: Path, use_cache: bool = True, layer: Head = FIRST) -> Spectr
 
 
 def kept() -> list[Path]:
-    """List the files of the cache."""
     return sorted(each for each in cache_directory().rglob("*") if each.is_file())
 
 
 def multiply(folder: Path, factor: float) -> Path:
-    """Multiply all weights of a folder."""
     with edited_weights(folder) as weights:
         for weight in weights.values():
             weight *= factor
     return folder
-
-
-def assert_same(one: SpectraGroup, other: SpectraGroup) -> None:
-    """Compare two groups bit by bit."""
-    assert one.spectra.keys() == other.spectra.keys()
-    for head in one.spectra:
-        for mine, theirs in zip(one.of(head), other.of(head), strict=True):
-            assert (mine.head, mine.matrix) == (theirs.head, theirs.matrix)
-            assert (mine.rows, mine.cols, mine.noise) == (theirs.rows, theirs.cols, theirs.noise)
-            np.testing.assert_array_equal(mine.singular_values, theirs.singular_values)
 
 
 def differ(one: SpectraGroup, other: SpectraGroup) -> bool:
@@ -104,13 +93,63 @@ def test_another_head_count_in_the_configuration_is_computed_anew(tiny_copy: Tin
     two = spectra(with_config(folder, n_head=2))
     assert len(two.spectra) == 2
     assert differ(two, four)
-    assert_same(two, spectra(folder, use_cache=False))
+    assert_same_spectra(two, spectra(folder, use_cache=False))
 
 
-def test_two_models_do_not_share_files(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
-    copied = multiply(tiny_copy("llama"), 3)
-    assert differ(spectra(tiny_model("llama")), spectra(copied))
-    assert len({each.parent for each in kept()}) == 2
+def test_two_models_do_not_share_files_nor_use_each_others(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
+    folder, copied = tiny_model("llama"), multiply(tiny_copy("llama"), 3)
+    own, others = spectra(folder), spectra(copied)
+    assert differ(own, others)
+    one, other = (each for each in kept() if each.name == "decoder-0-heads")
+    assert one.parent != other.parent
+    whole = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(whole)
+    assert_same_spectra(spectra(folder), own)
+    assert_same_spectra(spectra(copied), others)
+
+
+def crop(file: Path, cache: SpectraCache) -> None:
+    """Keep a part of each array."""
+    whole = cache.load(file.name)
+    assert whole is not None
+    cache.save(file.name, {name: array[:2, :3] for name, array in whole.items()})
+
+
+def instead_of(make: Callable[[Path], object]) -> Callable[[Path, SpectraCache], None]:
+    """Put something in a file's place."""
+
+    def replace(file: Path, _: SpectraCache) -> None:
+        file.unlink()
+        make(file)
+
+    return replace
+
+
+UNUSABLE: dict[str, Callable[[Path, SpectraCache], object]] = {
+    "damaged": lambda file, _: file.write_bytes(b"no archive"),
+    "of another shape": crop,
+    "of another layer": lambda file, _: file.write_bytes((file.parent / "decoder-1-heads").read_bytes()),
+    "a pipe": instead_of(os.mkfifo),
+    "a folder": instead_of(os.mkdir),
+    "a link to a device": instead_of(lambda place: place.symlink_to("/dev/zero")),
+}
+"""Ways to spoil a file of the cache."""
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_a_file_that_does_not_hold_the_spectra_is_not_used_and_written_anew(kind: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    cache = SpectraCache(cache_directory(), FolderSource(locate(str(folder))).identity)
+    spectra(folder, layer=Head("decoder", 1))
+    computed = spectra(folder)
+    (file,) = (each for each in kept() if each.name == "decoder-0-heads")
+    whole = cache.load(file.name)
+    UNUSABLE[kind](file, cache)
+    assert_same_spectra(spectra(folder), computed)
+    found = cache.load(file.name)
+    assert whole is not None
+    assert kind == "a folder" or (found is not None and all((found[name] == whole[name]).all() for name in whole))
 
 
 def damages(content: bytes) -> list[bytes]:
@@ -136,28 +175,6 @@ def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
         assert found is None or all(np.array_equal(found[name], array) for name, array in arrays.items())
 
 
-def test_spectra_are_computed_anew_if_the_cache_is_damaged(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    computed = spectra(folder)
-    whole = {file: file.read_bytes() for file in kept()}
-    for file in whole:
-        file.write_bytes(b"no archive")
-    assert_same(spectra(folder), computed)
-    assert {file: file.read_bytes() for file in kept()} == whole
-    assert_same(spectra(folder), computed)
-
-
-def test_arrays_of_another_shape_in_the_cache_are_not_used(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    computed = spectra(folder)
-    cache = SpectraCache(cache_directory(), FolderSource(locate(str(folder))).identity)
-    for file in kept():
-        whole = cache.load(file.name)
-        assert whole is not None
-        cache.save(file.name, {name: array[:2, :3] for name, array in whole.items()})
-    assert_same(spectra(folder), computed)
-
-
 def fill(root: Path, ages: dict[str, float]) -> int:
     """Write a file for each of several models, last read some seconds ago; return the size of the largest."""
     known: set[Path] = set()
@@ -170,7 +187,6 @@ def fill(root: Path, ages: dict[str, float]) -> int:
 
 
 def left(root: Path, identities: Iterable[str]) -> list[str]:
-    """Return the models that are still in the cache."""
     return [each for each in identities if SpectraCache(root, each).load("decoder-0-heads") is not None]
 
 
@@ -202,21 +218,6 @@ def test_a_model_larger_than_the_cache_is_kept_in_part(tmp_path: Path) -> None:
     np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
 
 
-def test_a_file_under_the_name_of_another_layer_or_model_is_not_used(
-    tiny_model: TinyModel, tiny_copy: TinyModel
-) -> None:
-    computed = spectra(tiny_model("llama"))
-    spectra(tiny_model("llama"), layer=Head("decoder", 1))
-    of_layer = {file.name: file for file in kept()}
-    of_layer["decoder-0-heads"].write_bytes(of_layer["decoder-1-heads"].read_bytes())
-    assert_same(spectra(tiny_model("llama")), computed)
-    copied = multiply(tiny_copy("llama"), 3)
-    others = spectra(copied)
-    (of_other,) = (each for each in kept() if each.name == "decoder-0-heads" and each not in of_layer.values())
-    of_other.write_bytes(of_layer["decoder-0-heads"].read_bytes())
-    assert_same(spectra(copied), others)
-
-
 def test_a_file_of_an_earlier_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
     (before,) = tmp_path.glob("spectra-*")
@@ -225,20 +226,6 @@ def test_a_file_of_an_earlier_version_is_not_used(tmp_path: Path, monkeypatch: p
     cache = SpectraCache(tmp_path, "model")
     assert cache.names == {"decoder-0-heads"}
     assert cache.load("decoder-0-heads") is None
-
-
-@pytest.mark.parametrize("instead", ["pipe", "folder", "link to a device"])
-def test_what_is_no_regular_file_counts_as_absent_and_is_not_read(instead: str, tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    computed = spectra(folder)
-    for file in kept():
-        file.unlink()
-        {"pipe": os.mkfifo, "folder": os.mkdir, "link to a device": lambda place: place.symlink_to("/dev/zero")}[
-            instead
-        ](file)
-    assert_same(spectra(folder), computed)
-    if instead != "folder":
-        assert {file.name for file in kept()} >= {"decoder-0-heads"}, "a file takes its place"
 
 
 def test_partial_files_of_killed_programs_are_deleted_at_the_next_start(tmp_path: Path) -> None:
@@ -312,7 +299,7 @@ def test_other_weights_of_the_same_size_and_age_are_computed_anew(tiny_copy: Tin
     for each in (weights, other):
         os.utime(each, (1, 1))
     before = spectra(folder)
-    assert_same(spectra(folder), before)
+    assert_same_spectra(spectra(folder), before)
     if change == "behind a link":
         (folder / "model.safetensors").unlink()
         (folder / "model.safetensors").symlink_to(other)
@@ -322,7 +309,7 @@ def test_other_weights_of_the_same_size_and_age_are_computed_anew(tiny_copy: Tin
         weights.write_bytes(other.read_bytes())
         os.utime(weights, (1, 1))
     after = spectra(folder)
-    assert_same(after, spectra(folder, use_cache=False))
+    assert_same_spectra(after, spectra(folder, use_cache=False))
     assert differ(after, before)
 
 

@@ -15,9 +15,9 @@ from rich.color import Color
 
 from engine.values.attention import MapLines
 from tests.conftest import TinyModel
-from tests.engine.models.test_attention import eager_maps
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
+from tests.own_maps import eager_maps
 from tests.tui.explorer import explorer, press, press_slowly, resize, screen_text, settle, shown, shown_map, until
 from tests.tui.painted import contrast_ratio, good_terminal
 from tui.app.explorer import Explorer

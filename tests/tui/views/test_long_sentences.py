@@ -13,9 +13,9 @@ from engine.models import attention_maps
 from engine.values import memory
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
 from tests.conftest import TinyModel
-from tests.engine.models.test_attention import eager_maps
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader, start_engine
+from tests.own_maps import eager_maps
 from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map
 from tui.drawing.levels import levels_of
 from tui.views.layer_maps_view import HeadsPane
