@@ -25,8 +25,7 @@ from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.cli.test_export import eager
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.dense_spectra import dense_matrices
-from tests.engine.mathematics.test_distances import random, rotation
+from tests.engine.mathematics.dense_spectra import dense_matrices, gaussian, orthogonal
 from tests.exporting import exported, refusal, run
 from tests.opening import edited_weights
 
@@ -89,9 +88,9 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
     def edit(tensors: dict[str, Tensor]) -> None:
         for place, name in enumerate(tensors):
             if "self_attn" in name:
-                tensors[name] += 0.05 * random(*tensors[name].shape, seed=place).float()
+                tensors[name] += 0.05 * gaussian(*tensors[name].shape, seed=place).float()
         columns = slice(2 * WIDTH, 3 * WIDTH)
-        tensors[LLAMA.format(1, "o")][:, columns] = random(32, WIDTH, seed=77).float()
+        tensors[LLAMA.format(1, "o")][:, columns] = gaussian(32, WIDTH, seed=77).float()
 
     first, other = edited(edit)
     table = changes(first, other)
@@ -159,7 +158,7 @@ def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_al
 ) -> None:
     def edit(tensors: dict[str, Tensor]) -> None:
         query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
-        turn = rotation(WIDTH).float()
+        turn = orthogonal(WIDTH).float()
         for head in (2, 3):  # they share their key
             query[WIDTH * head : WIDTH * (head + 1)] = turn @ query[WIDTH * head : WIDTH * (head + 1)]
         key[WIDTH:] = turn @ key[WIDTH:]

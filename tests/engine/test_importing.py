@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -55,22 +54,6 @@ print(torch.linalg.svdvals(torch.diag(torch.tensor([3.0, 2.0]))).tolist())
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists what a process has mapped")
 def test_torch_is_mapped_before_its_import_only_on_request() -> None:
     assert run_apart(MAPPING).splitlines() == ["False False", "False True", "[3.0, 2.0]"]
-
-
-def test_one_thread_imports_at_a_time() -> None:
-    importing, inside = ImportLock(), list[str]()
-
-    def other() -> None:
-        with importing:
-            inside.append("other")
-
-    thread = threading.Thread(target=other)
-    with importing:
-        thread.start()
-        time.sleep(0.02)
-        inside.append("first")
-    thread.join(10)
-    assert inside == ["first", "other"]
 
 
 TWO_THREADS = """

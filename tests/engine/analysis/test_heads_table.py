@@ -47,7 +47,7 @@ def test_its_numbers_are_those_of_three_views(tiny_model: TinyModel, model_type:
         for measure in RANK_COLUMNS[6:]:
             for name in (measure, f"{measure}_chance"):
                 of_head = heads[row["stack"], row["layer"], row["head"]]
-                assert of_head[f"{row['matrix'].lower()}_{name}"] == row[name]
+                assert of_head[f"{str(row['matrix']).lower()}_{name}"] == row[name]
                 seen += 1
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])
 

@@ -16,7 +16,7 @@ from engine.checkpoints.download import download_model
 from engine.surveys.tasks import OF_HEADS
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
-from tests.engine.checkpoints.test_quantised import quantise
+from tests.engine.checkpoints.test_quantised import FLOAT8, float8, rewrite
 from tests.fake_hub import FakeHub
 
 NAME = "somebody/tiny"
@@ -46,7 +46,7 @@ def attention_of(folder: Path, into: Path) -> int:
 def test_tables_of_heads_are_those_of_the_whole_model(model_type: str, tiny_copy: TinyModel, tmp_path: Path) -> None:
     folder = tiny_copy({"fp8": "qwen3", "shards": "gpt2"}.get(model_type, model_type))
     if model_type == "fp8":
-        quantise(folder)
+        rewrite(folder, float8, **FLOAT8)
     if model_type == "shards":
         split(folder)
     read = attention_of(folder, tmp_path / "attention")

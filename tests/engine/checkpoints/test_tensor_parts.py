@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.architectures.heads import read_layer
@@ -20,42 +18,7 @@ from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import as_bin, stored_weights
 from tests.engine.checkpoints.test_files_changing import SAID, cut_short
 from tests.opening import open_folder, refused
-
-ROWS, COLUMNS = 12, 40
-
-GATED: dict[str, Any] = {
-    "layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4, "linear_num_key_heads": 2,
-    "linear_key_head_dim": 8, "linear_value_head_dim": 8,
-}  # fmt: skip
-"""Settings of a small model whose queries are followed by output gates."""
-
-VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
-    "all": lambda t: t,
-    "rows": lambda t: t[3:5],
-    "heads": lambda t: t.unflatten(0, (4, 3))[1:3],
-    "columns": lambda t: t[:, 8:16],
-    "columns by head": lambda t: t[:, 8:16].unflatten(1, (2, 4)).permute(1, 0, 2),
-    "every fourth row": lambda t: t[1::4],
-    "columns of every third row": lambda t: t.unflatten(0, (4, 3))[:, 1:, 5:7],
-    "turned": lambda t: t.T[4:6],
-    "some in order": lambda t: t.reshape(-1)[45:99],
-    "one": lambda t: t[7, 30],
-    "none": lambda t: t[4:4],
-    "chosen rows": lambda t: t[[4, 1]],
-    "twice": lambda t: t[:1].expand(2, -1),
-    "in blocks": lambda t: torch.block_diag(*t.chunk(2)),
-}
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Checkpoint:
-    """Write a tensor between two others."""
-    tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
-    others = torch.full((3,), -1.0, dtype=torch.float64)
-    save_file({"a": others, "tensor": tensor, "z": others.clone()}, tmp_path / "model.safetensors")
-    found = Checkpoint(tmp_path)
-    assert len({place for _, place in found._places.values()}) == 3
-    return found
+from tests.tiny_configurations import save_tiny
 
 
 @pytest.fixture
@@ -79,40 +42,32 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("at_once", [1, 1000, 10**6])
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_part_that_is_read_equals_the_same_part_of_the_tensor(
-    view: str, at_once: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tensor_reader, "AT_ONCE", at_once)
-    tensor = torch.arange(ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
-    found, expected = checkpoint.read("tensor", VIEWS[view]), VIEWS[view](tensor)
-    assert found.shape == expected.shape
-    assert torch.equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("view", "most"), [("rows", 2 * COLUMNS), ("columns", ROWS * COLUMNS), ("one", 1), ("none", 0)]
-)
-def test_no_more_is_read_than_lies_between_what_is_wanted(
-    view: str, most: int, checkpoint: Checkpoint, taken: list[int]
-) -> None:
-    checkpoint.read("tensor", VIEWS[view])
-    assert sum(taken) <= 8 * most
+LAYOUTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("gpt2", "llama", "t5", "falcon", "gpt_neox", "deepseek_v3")),
+    ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4,
+                    "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}),
+    ("squeezebert", {"embedding_size": 32, "q_groups": 1, "k_groups": 2, "v_groups": 8}),
+    ("bloom", {}),
+    ("convbert", {}),
+]  # fmt: skip
+"""Rows, columns, interleaved parts, latents, queries beside their gates, groups, and projections of other shapes."""
 
 
 @pytest.mark.usefixtures("every_tensor_is_large")
-@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "gpt_neox", "deepseek_v3", "qwen3_next"])
+@pytest.mark.parametrize("at_once", [1, 1000, 10**6])
+@pytest.mark.parametrize(("model_type", "settings"), LAYOUTS)
 def test_heads_read_from_files_are_those_of_the_whole_layer(
-    model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    model_type: str, settings: dict[str, Any], at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_model(model_type, **(GATED if model_type == "qwen3_next" else {}))
+    folder = save_tiny(model_type, tmp_path, **settings)
     _, checkpoint, anatomy = open_folder(folder)
-    monkeypatch.setattr(tensor_reader, "MOST_WHOLE", 2**20)
-    held = TensorsReadOnce(Checkpoint(folder))
+    monkeypatch.setattr(tensor_reader, "AT_ONCE", at_once)
     for module in anatomy.modules.values():
         for heads in (None, range(module.outline.heads // module.outline.key_value_heads)):
-            found, expected = (read_layer(each, module, heads) for each in (checkpoint, held))
+            found = read_layer(checkpoint, module, heads)
+            with monkeypatch.context() as whole:
+                whole.setattr(tensor_reader, "MOST_WHOLE", 2**20)
+                expected = read_layer(TensorsReadOnce(Checkpoint(folder)), module, heads)
             for name in ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "gate"):
                 mine, theirs = getattr(found, name), getattr(expected, name)
                 assert (mine is None) == (theirs is None)

@@ -21,6 +21,17 @@ Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 HEADS, SHARED, WIDTH, D_MODEL = 8, 4, 6, 40
 
 
+def gaussian(*shape: int, seed: int = 0) -> Tensor:
+    """Draw Gaussian numbers in float64."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def orthogonal(size: int, seed: int = 9) -> Tensor:
+    """Draw an orthogonal matrix."""
+    drawn: Tensor = torch.linalg.qr(gaussian(size, size, seed=seed))[0]
+    return drawn
+
+
 def draw_layer(
     heads: int, shared: int, head_dim: int, value_head_dim: int, d_model: int, d_source: int, seed: int = 0
 ) -> Factors:
@@ -106,7 +117,7 @@ def stacked(found: Sequence[Arrays]) -> dict[str, FloatArray]:
     return {matrix: np.stack([each[matrix] for each in found]) for matrix in MATRICES if matrix in found[0]}
 
 
-def assert_same_spectra(found: SpectraGroup, expected: SpectraGroup, rtol: float = 0.0) -> None:
+def assert_same_spectra(found: SpectraGroup, expected: SpectraGroup, *, rtol: float = 0.0) -> None:
     """Compare the spectra of a layer's heads, or of the whole layer; bit by bit unless given another tolerance."""
     assert found.spectra.keys() == expected.spectra.keys()
     for number in expected.spectra:

@@ -32,10 +32,10 @@ from engine.mathematics.circuits import (
     spectra_of,
 )
 from engine.mathematics.distances import angles, cosines
-from engine.mathematics.factored_matrices import factor_matrices, product
+from engine.mathematics.factored_matrices import factor_matrices
 from engine.values.outline import LayerOutline
 from engine.values.progress import finish
-from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer
+from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer, gaussian
 
 TOLERANCE = 1e-12
 
@@ -147,7 +147,7 @@ def test_measures_of_qk_known_by_hand(name: str) -> None:
     assert {measure: found.get(measure) for measure in expected} == expected
 
 
-EMBEDDING = torch.randn(20, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+EMBEDDING = gaussian(20, 6)
 TIED, IDENTITY = EMBEDDING.T @ EMBEDDING, torch.eye(6, dtype=torch.float64)
 OTHER_UNEMBEDDING = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
 
@@ -318,7 +318,7 @@ def test_chance_is_that_of_simulated_heads_and_layers(
     at_once, summed = (SIMULATED, 1) if is_one_head else (1, shared)
     generator = torch.Generator().manual_seed(1)
 
-    def gaussian(*shape: int) -> Tensor:
+    def factor(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     full = {matrix: min(layer.shape(matrix, not is_one_head)) for matrix in "QKVO"}
@@ -327,7 +327,7 @@ def test_chance_is_that_of_simulated_heads_and_layers(
     settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
     drawn = []
     for _ in range(SIMULATED // at_once):
-        factors = gaussian(own, r, d), gaussian(others, r, d), gaussian(others, s, d), gaussian(own, d, s)
+        factors = factor(own, r, d), factor(others, r, d), factor(others, s, d), factor(own, d, s)
         made = factor_heads(factors) if is_one_head else factor_layer(factors)
         drawn += finish(measure_circuits(made, ranks, np.zeros(at_once), settings))
     assert len(drawn) == SIMULATED
@@ -377,20 +377,12 @@ def test_the_chance_of_wide_layers_is_near_that_of_drawn_layers(d: int) -> None:
 
 @pytest.mark.parametrize("condition", [1e1, 1e7, 1e12, math.inf])
 def test_factoring_is_exact_and_orthonormal_for_ill_conditioned_matrices(condition: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    matrix = torch.randn(2, 5, 40, generator=generator, dtype=torch.float64)
+    matrix = gaussian(2, 5, 40)
     matrix[1, 4] = matrix[1, 3] + matrix[1, 4] / condition
     found = factor_matrices(matrix)
     gram = found.basis.mT @ found.basis
     torch.testing.assert_close(gram, torch.eye(5, dtype=torch.float64).expand(2, 5, 5), atol=1e-13, rtol=0)
     torch.testing.assert_close(found.basis @ found.triangle, matrix.mT, atol=1e-13, rtol=0)
-
-
-def test_singular_triples_multiply_to_the_product() -> None:
-    query, key, _, _ = draw(2, 2, 3, 10)
-    left, sigma, right = product(factor_matrices(query), factor_matrices(key)).singular_triples()
-    torch.testing.assert_close((left * sigma[:, None]) @ right.mT, query.mT @ key, atol=1e-12, rtol=0)
-    torch.testing.assert_close(sigma, torch.linalg.svdvals(query.mT @ key)[:, :3], atol=1e-12, rtol=0)
 
 
 def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:

@@ -10,7 +10,8 @@ import torch
 
 from engine.mathematics import tokens
 from engine.mathematics.factored_matrices import fix_signs
-from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, groups, projections
+from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, groups
+from tests.engine.mathematics.dense_spectra import gaussian
 
 
 @pytest.mark.parametrize(
@@ -27,23 +28,13 @@ def test_nearly_equal_neighbours_form_a_group(sigma: list[float], expected: list
 
 
 def test_signs_make_the_largest_number_on_the_left_positive_and_keep_the_product() -> None:
-    generator = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(2, 7, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    left, right = gaussian(2, 7, 3), gaussian(2, 7, 3, seed=1)
     turned = fix_signs(left, right)
     torch.testing.assert_close(turned[0] @ turned[1].mT, left @ right.mT)
     places = turned[0].abs().argmax(-2, keepdim=True)
     assert bool((turned[0].gather(-2, places) > 0).all())
     again = fix_signs(-left, -right)
     assert all(torch.equal(one, other) for one, other in zip(turned, again, strict=True))
-
-
-@pytest.mark.parametrize("tokens", [3, 200_000])
-def test_projections_multiply_rows_the_gain_and_directions(tokens: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    table, gain = torch.randn(tokens, 4, generator=generator), torch.randn(4, generator=generator)
-    vectors = torch.randn(4, 2, generator=generator, dtype=torch.float64)
-    torch.testing.assert_close(projections(table, vectors, gain).T, (table.double() * gain.double()) @ vectors)
-    torch.testing.assert_close(projections(table, vectors).T, table.double() @ vectors)
 
 
 def test_chance_is_that_of_random_directions() -> None:

@@ -27,8 +27,10 @@ from tests.engine.mathematics.dense_spectra import (
     change_all,
     dense_matrices,
     draw_layer,
+    gaussian,
     head_singular_values,
     layer_singular_values,
+    orthogonal,
 )
 
 DOUBLE = 2.0**-52
@@ -134,12 +136,8 @@ def assert_agree(
                 assert ours == pytest.approx(theirs, rel=1e-5), measure.name
 
 
-def spectral_norm(matrix: Tensor) -> float:
-    return float(torch.linalg.svdvals(matrix)[0])
-
-
 def factor_norms(matrix: str, parts: dict[str, Tensor]) -> float:
-    return float(np.prod([spectral_norm(parts[factor]) for factor in matrix]))
+    return float(np.prod([float(torch.linalg.matrix_norm(parts[factor], 2)) for factor in matrix]))
 
 
 @pytest.mark.parametrize("matrix", MATRICES)
@@ -163,7 +161,7 @@ def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matri
 
 
 def test_a_bad_matrix_in_a_batch_does_not_change_the_others() -> None:
-    good = torch.randn(3, 8, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    good = gaussian(3, 8, 64)
     bad = good.clone()
     bad[1, -1] = bad[1, 0] + 1e-6 * bad[1, -1]
     alone, together = matrix_singular_values(good), matrix_singular_values(bad)
@@ -173,8 +171,7 @@ def test_a_bad_matrix_in_a_batch_does_not_change_the_others() -> None:
 
 @pytest.mark.parametrize("decades", [2, 6, 12])
 def test_a_circuit_does_not_change_when_queries_grow_as_keys_shrink(decades: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(2, 8, 64, generator=generator, dtype=torch.float64) for _ in range(2))
+    query, key = gaussian(2, 8, 64), gaussian(2, 8, 64, seed=1)
     scales = torch.logspace(-decades / 2, decades / 2, 8, dtype=torch.float64)[:, None]
     expected = torch.linalg.svdvals(query.mT @ key)[:, :8]
     torch.testing.assert_close(circuit_singular_values(query * scales, key / scales)[0], expected, rtol=1e-7, atol=0)
@@ -182,15 +179,14 @@ def test_a_circuit_does_not_change_when_queries_grow_as_keys_shrink(decades: int
 
 @pytest.mark.parametrize("shape", [(256, 300), (300, 256), (391, 391), (520, 4000), (300, 2100)])
 def test_squaring_large_matrices_in_blocks_changes_nothing(shape: tuple[int, int]) -> None:
-    large = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+    large = gaussian(2, *shape).float()
     expected = torch.linalg.svdvals(large.double())
     torch.testing.assert_close(matrix_singular_values(large), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("rank", [100, 256, 300])
 def test_products_of_large_factors_are_those_of_the_dense_matrix(rank: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    own, shared = torch.randn(4, rank, 340, generator=generator), torch.randn(2, rank, 420, generator=generator)
+    own, shared = gaussian(4, rank, 340).float(), gaussian(2, rank, 420, seed=1).float()
     of_own, of_shared, products = circuit_singular_values(own, shared, True, True)
     for head in range(4):
         q, k = own[head].double(), shared[head // 2].double()
@@ -200,9 +196,7 @@ def test_products_of_large_factors_are_those_of_the_dense_matrix(rank: int) -> N
 
 @pytest.mark.parametrize("loud", [1e4, 1e6, 1e8])
 def test_a_circuit_far_smaller_than_its_factors_keeps_its_digits(loud: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.linalg.qr(torch.randn(64, 16, generator=generator, dtype=torch.float64))[0].T
-    turn = torch.linalg.qr(torch.randn(16, 16, generator=generator, dtype=torch.float64))[0]
+    rows, turn = orthogonal(64)[:16], orthogonal(16)
     is_loud = torch.arange(16) < 8
     query = (turn * torch.where(is_loud, loud, 1.0)) @ rows
     key = (turn * torch.where(is_loud, 1.0, 1e4) * torch.linspace(1, 2, 16, dtype=torch.float64)) @ rows
@@ -215,17 +209,11 @@ N = 160
 SQUARE = (N, N)
 
 
-def orthogonal(seed: int) -> Tensor:
-    drawn = torch.randn(SQUARE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    turn: Tensor = torch.linalg.qr(drawn)[0]
-    return turn
-
-
 def product_with(sigma: Tensor) -> tuple[Tensor, Tensor]:
     """Make factors (1, N, N) of a product with known singular values, to which both contribute."""
     roots = sigma.sqrt()
-    turn = orthogonal(2)
-    return (turn * roots @ orthogonal(0))[None], (turn * roots @ orthogonal(1))[None]
+    turn = orthogonal(N, 2)
+    return (turn * roots @ orthogonal(N, 0))[None], (turn * roots @ orthogonal(N, 1))[None]
 
 
 def with_small(count: int, smallest: float) -> Tensor:
@@ -262,10 +250,9 @@ def test_values_that_iteration_cannot_find_are_still_right(sigma: Tensor) -> Non
 @pytest.mark.parametrize("rank", [N, N - 1, N - 40, 3])
 @pytest.mark.parametrize("stored", [torch.float64, torch.float32, torch.bfloat16])
 def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype) -> None:
-    generator = torch.Generator().manual_seed(rank)
-    own = torch.randn(1, N, N, generator=generator, dtype=torch.float64)
-    own[:, rank:] = own[:, :1] * torch.randn(1, N - rank, 1, generator=generator, dtype=torch.float64)
-    own, shared = own.to(stored), torch.randn(1, N, N, generator=generator, dtype=torch.float64).to(stored)
+    own = gaussian(1, N, N)
+    own[:, rank:] = own[:, :1] * gaussian(1, N - rank, 1, seed=1)
+    own, shared = own.to(stored), gaussian(1, N, N, seed=2).to(stored)
     dense = torch.linalg.svdvals(own[0].double().T @ shared[0].double())
     found = circuit_singular_values(own, shared)[0][0]
     norms = [[float(torch.linalg.matrix_norm(each[0].double(), kind)) for kind in ("fro", 2)] for each in (own, shared)]
@@ -280,13 +267,13 @@ def test_the_planted_part_of_a_small_kernel_lies_in_the_image(
     shared: int, noise: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel of seven directions, of which some are orthogonal to the image and the others lie in it."""
-    axes, count = orthogonal(0), 7
+    axes, count = orthogonal(N, 0), 7
     kernel = axes[:, :count]
     beyond = torch.cat([kernel[:, :shared], axes[:, count : 2 * count - shared]], 1)  # what the image leaves out
-    mixed = orthogonal(1) @ orthogonal(2)
+    mixed = orthogonal(N, 1) @ orthogonal(N, 2)
     matrix = mixed - beyond @ (beyond.T @ mixed)
     matrix = matrix - (matrix @ kernel) @ kernel.T
-    matrix += noise * (beyond @ orthogonal(3)[:count, :count] @ kernel.T)
+    matrix += noise * (beyond @ orthogonal(N, 3)[:count, :count] @ kernel.T)
     assert numerical_rank(torch.linalg.svdvals(matrix).numpy(), 1e-5) == N - count
     identity = torch.eye(N, dtype=torch.float64)[None]
     whole = FactoredProduct(identity, matrix[None], identity, is_whole=True)

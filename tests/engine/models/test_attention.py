@@ -11,7 +11,7 @@ import pytest
 
 from engine.models.reader import Reader
 from engine.values.display_text import visible
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
@@ -107,11 +107,6 @@ def test_the_axes_of_an_encoder_and_its_decoder(tiny_model: TinyModel) -> None:
     ):
         maps = reader.layer_maps(Head(stack, 0))
         assert (maps.query_tokens, maps.key_tokens) == (queries, keys)
-
-
-def test_maps_cannot_be_asked_for_before_a_sentence(grouped: Path) -> None:
-    with pytest.raises(EngineError, match="no sentence"):
-        open_reader(grouped).layer_maps(Head("decoder", 0))
 
 
 TEXTS = [

@@ -49,29 +49,24 @@ def placed(
 
 
 @pytest.mark.parametrize(
-    ("placement", "device"),
+    ("placement", "device", "notice"),
     [
-        (placed(PLAIN, main=30 * GB), "cpu"),
-        (placed(PLAIN, "cuda", 27 * GB), "cuda"),
-        (placed(PLAIN, "mps", 27 * GB), "mps"),
-        (placed(CONVERTED, main=60 * GB), "cpu"),
-        (placed(PLAIN, "cuda", 16 * GB, (16 * GB,)), ACROSS_DEVICES),
-        (placed(PLAIN, "cuda", 24 * GB), ACROSS_DEVICES),
+        (placed(PLAIN, main=30 * GB), "cpu", ""),
+        (placed(PLAIN, "cuda", 27 * GB), "cuda", ""),
+        (placed(PLAIN, "mps", 27 * GB), "mps", ""),
+        (placed(CONVERTED, main=60 * GB), "cpu", ""),
+        (placed(PLAIN, "cuda", 16 * GB, (16 * GB,)), ACROSS_DEVICES, ""),
+        (placed(PLAIN, "cuda", 24 * GB), ACROSS_DEVICES, ""),
+        (placed(PLAIN, main=20 * GB), "cpu", "26 GB of weights are read from disk for every sentence"),
         # Nothing says what is free.
-        (placed(PLAIN, main=None), "cpu"),
-        (placed(CONVERTED, main=None), "cpu"),
-        (placed(PLAIN, "mps", None, main=None), "mps"),
-        (placed(CONVERTED, "mps", None, main=None), "mps"),
+        (placed(PLAIN, main=None), "cpu", ""),
+        (placed(CONVERTED, main=None), "cpu", ""),
+        (placed(PLAIN, "mps", None, main=None), "mps", ""),
+        (placed(CONVERTED, "mps", None, main=None), "mps", ""),
     ],
 )
-def test_a_model_goes_where_it_was_wanted_or_over_all_devices(placement: Placement, device: str) -> None:
-    assert (placement.device, placement.refusal, placement.notice) == (device, "", "")
-
-
-def test_weights_that_stay_in_their_files_may_take_more_than_is_free() -> None:
-    slow = placed(PLAIN, main=20 * GB)
-    assert not slow.refusal
-    assert slow.notice == "26 GB of weights are read from disk for every sentence"
+def test_a_model_goes_where_it_was_wanted_or_over_all_devices(placement: Placement, device: str, notice: str) -> None:
+    assert (placement.device, placement.refusal, placement.notice) == (device, "", notice)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,16 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
+from pathlib import Path
 
 import pytest
 import torch
 
+from engine.mathematics.threads import run_in_rounds
 from engine.service.queue import FILE_VIEW, NICENESS, Queue, Urgency
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Superseded
-from engine.values.progress import Lane, Work, one_unit, restartable
+from engine.values.progress import Lane, Work, finish, one_unit, restartable
 from tests.opening import run_apart
 
 PATIENCE = 10.0
@@ -306,23 +308,75 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
 
 LEFT_AT_WORK = """
 import sys, threading, time, torch
+from engine.mathematics.threads import run_in_rounds
 from engine.service import queue as module
 from engine.values.progress import Lane, one_unit
 
+def decompose(size):
+    begun.set()
+    return torch.linalg.svdvals(torch.randn(size, size))
+
 module.LONGEST_WAIT = 0.2
+torch.set_num_threads(2)
 queue, begun = module.Queue(), threading.Event()
-works = {"sleep": lambda: time.sleep(60), "lapack": lambda: torch.linalg.svdvals(torch.randn(6000, 6000))}
-queue.submit(lambda: one_unit(lambda: (begun.set(), works[sys.argv[1]]())), module.Urgency.SWEEP, Lane.LAYERS)
+works = {
+    "sleep": lambda: one_unit(lambda: (begun.set(), time.sleep(60))),
+    "lapack": lambda: one_unit(lambda: decompose(6000)),
+    "pieces": lambda: run_in_rounds([lambda: decompose(1200)] * 2),
+}
+queue.submit(works[sys.argv[1]], module.Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
-if sys.argv[2] == "stopped":
+if sys.argv[1] == "sleep":
     queue.stop()
 print(time.time())
 """
 
 
-@pytest.mark.parametrize(("work", "how"), [("sleep", "stopped"), ("lapack", "left at work")])
-def test_long_work_does_not_keep_a_program_alive(work: str, how: str) -> None:
-    assert time.time() - float(run_apart(LEFT_AT_WORK, work, how, OMP_NUM_THREADS="1")) < 10
+@pytest.mark.parametrize("work", ["sleep", "lapack", "pieces"])
+def test_long_work_does_not_keep_a_program_alive(work: str) -> None:
+    assert time.time() - float(run_apart(LEFT_AT_WORK, work, OMP_NUM_THREADS="1")) < 10
+
+
+WRITING = """
+import sys, threading
+from pathlib import Path
+from engine.store.files import requested_file
+from engine.service.queue import Queue
+
+begun = threading.Event()
+
+def write(check):
+    with requested_file(Path(sys.argv[1])) as partial:
+        partial.write_text("rows")
+        begun.set()
+        while True:
+            check()
+
+Queue().write(write)
+assert begun.wait(60)
+"""
+
+
+def test_an_unfinished_file_is_removed_at_the_end_of_the_program(tmp_path: Path) -> None:
+    run_apart(WRITING, tmp_path / "heads.csv")
+    assert list(tmp_path.glob("*heads*")) == []
+
+
+@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])
+def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores: int) -> None:
+    together = threading.Barrier(min(threads, pieces))
+
+    def piece() -> int:
+        together.wait(PATIENCE)
+        return torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert finish(run_in_rounds([piece] * pieces)) == [cores] * pieces
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_lanes_share_the_threads_of_linear_algebra(queue: Queue) -> None:
