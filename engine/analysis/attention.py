@@ -203,5 +203,5 @@ def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
             tokens = maps.query_tokens
             uniform.append(uniform_attention(visible_keys(maps.weights, model.check), len(tokens)).astype(np.float32))
             means.append(maps.select(None).weights)
-    followed, chance = (rollout(iter(each)).astype(np.float32) for each in (means, uniform))
+    followed, chance = (rollout(each).astype(np.float32) for each in (means, uniform))
     return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True, chance=chance)

@@ -228,15 +228,14 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
     weights = maps.weights
     _, queries, keys = weights.shape
     visible = maps.visible or visible_keys(weights, model.check)
-    wide = spread(weights, visible, model.check)
-    entropy, distance = uniform_spread(visible)
-    own, chance = {"entropy": wide.entropy, "to_none": wide.to_none}, {"entropy": entropy}
-    has_sink = bool((wide.to_none > ROUNDING_SHARE).any())
+    own, chance = spread(weights, visible, model.check), uniform_spread(visible)
+    has_sink = bool((own["to_none"] > ROUNDING_SHARE).any())
     chance["to_none"] = uniform_to_none(visible) if has_sink else 0.0
     interest: Mapping[str, NDArray[np.int64]] = {"to_first": np.zeros(queries, dtype=np.int64)}
     if queries == keys and maps.stack != "cross":
-        own["mean_distance"], chance["mean_distance"] = wide.mean_distance, distance
         interest = {**keys_of_interest(queries), **repeated}
+    else:
+        del own["mean_distance"], chance["mean_distance"]
     for name, places in interest.items():
         own[name] = attention_to(weights, places, visible)
         chance[name] = uniform_to(places, visible)

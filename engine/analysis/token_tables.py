@@ -35,8 +35,6 @@ COLUMN_BLOCKS = 4
 class TokenRows:
     """All rows of a table, or some, as stored; those of a large table are read while they are iterated."""
 
-    device = torch.device("cpu")
-
     def __init__(
         self, read: Callable[[View], Tensor], shape: Sequence[int], places: Sequence[int] | None = None
     ) -> None:

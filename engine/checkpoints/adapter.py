@@ -237,11 +237,11 @@ class AdapterSource(Source):
 
     def __init__(self, location: Location, base: FolderSource) -> None:
         self.location, self.base = location, base
-        self._settings = read_settings(location.directory)
+        settings = read_settings(location.directory)
         file = adapter_file(location.directory)
         self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
         self.opened = OpenedFiles((*base.opened.files, *self.adapter.opened.files))
-        self.changes, self.replaced = _sort_changes(self.adapter, self._settings, location.name)
+        self.changes, self.replaced = _sort_changes(self.adapter, settings, location.name)
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
         self._changes = {name: change for name, change in by_name.items() if name is not None}

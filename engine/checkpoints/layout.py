@@ -47,14 +47,12 @@ class StackDescription:
     Attributes
     ----------
     stack : one of `STACKS`.
-    rule : how its projections are stored, with `PLACE` in their names.
-    biases : their names by matrix, with `PLACE` in them.
+    rule : how its projections and biases are stored, with `PLACE` in their names.
     heads, key_value_heads : a layer's query heads and key/value heads; None if the shapes tell.
     """
 
     stack: str
     rule: Rule
-    biases: Mapping[str, str]
     heads: int
     key_value_heads: int | None
 
@@ -97,9 +95,9 @@ def _read_table(file: Path, table: Mapping[str, Any]) -> StackDescription:
         raise EngineError(f"{file}: fused needs one tensor for query, key and value")
     layout = FUSED[table["fused"]] if is_fused else Layout.SEPARATE
     is_transposed = table.get("stored") == "in_out"
-    rule = Rule(table["query"], table["key"], table["value"], table["output"], layout, is_transposed)
     biases = {MATRICES[name]: pattern for name, pattern in biases.items()}
-    return StackDescription(table.get("stack", "decoder"), rule, biases, table["heads"], table.get("key_value_heads"))
+    rule = Rule(table["query"], table["key"], table["value"], table["output"], layout, is_transposed, biases=biases)
+    return StackDescription(table.get("stack", "decoder"), rule, table["heads"], table.get("key_value_heads"))
 
 
 class LayoutSource(Source):
@@ -139,7 +137,7 @@ class LayoutSource(Source):
         file, entries, lost = self._description, self._checkpoint.entries, self._checkpoint.lost
         names, biases = (
             {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
-            for patterns in (described.rule.projections, described.biases)
+            for patterns in (described.rule.projections, described.rule.biases)
         )
         for name in (*names.values(), *biases.values()):
             if name not in entries:

@@ -11,8 +11,8 @@ Maps are pooled to blocks of queries × keys one row of blocks at a time, withou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -149,27 +149,13 @@ def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
     return uniform
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How widely a layer's heads spread their attention, as means over queries, (heads,).
-
-    Attributes
-    ----------
-    entropy : ``−Σ_j p_j ln p_j`` in nats, p_j the shares of the row's sum.
-    mean_distance : ``Σ_j p_j |i − j|`` in tokens.
-    to_none : ``1 − Σ_j A[i, j]``: what goes to a sink that is no token.
-    """
-
-    entropy: Floats
-    mean_distance: Floats
-    to_none: Floats
-
-
-def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = lambda: None) -> Spread:
+def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = lambda: None) -> dict[str, Floats]:
     """Measure how widely heads spread their attention (heads, queries, keys), over queries that see several keys.
 
-    NaN if there is no such query. A row of zeros has no distribution and is left out. ``check`` is called between
-    blocks of queries; it may raise to give up.
+    The measures, (heads,) means over queries, are ``entropy``, ``−Σ_j p_j ln p_j`` in nats with p_j the shares of the
+    row's sum; ``mean_distance``, ``Σ_j p_j |i − j|`` in tokens; and ``to_none``, ``1 − Σ_j A[i, j]``, what goes to a
+    sink that is no token. NaN if there is no such query. A row of zeros has no distribution and is left out. ``check``
+    is called between blocks of queries; it may raise to give up.
     """
     heads, queries, keys = weights.shape
     entropy, distance, total = (np.full((heads, queries), np.nan) for _ in range(3))
@@ -184,16 +170,17 @@ def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = l
         distance[:, some] = np.einsum("hqk,qk->hq", shares, apart)
     counted = visible.has_choice
     to_none = np.maximum(1 - total, 0)  # rounding can make a row sum to slightly more than one
-    return Spread(*(finite_mean(values[:, counted], 1) for values in (entropy, distance, to_none)))
+    found = {"entropy": entropy, "mean_distance": distance, "to_none": to_none}
+    return {name: finite_mean(values[:, counted], 1) for name, values in found.items()}
 
 
-def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
+def uniform_spread(visible: VisibleKeys) -> dict[str, float]:
     """Compute entropy and mean distance of uniform attention over the visible keys."""
     counted = np.flatnonzero(visible.has_choice)
     if not len(counted):
-        return float("nan"), float("nan")
+        return {"entropy": float("nan"), "mean_distance": float("nan")}
     distances = [np.abs(visible.keys_of(query) - query).mean() for query in counted.tolist()]
-    return float(np.log(visible.count[counted]).mean()), float(np.mean(distances))
+    return {"entropy": float(np.log(visible.count[counted]).mean()), "mean_distance": float(np.mean(distances))}
 
 
 def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
@@ -212,25 +199,16 @@ def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
     return max(clear, key=lambda label: (label != RESTING_LABEL, clear[label]), default="")
 
 
-def rollout(means: Iterator[Weights]) -> Floats:
+def rollout(means: Iterable[Weights]) -> Floats:
     """Follow attention through maps (tokens, tokens): ``R = Ā_L … Ā_1``, ``Ā = (A + I)/2`` with rows over their sums.
 
     A is a layer's mean over the heads; I stands for the residual stream. An entry is the share of a query's stream
     after the last layer that comes from a token of the input, if values mix by attention alone (Abnar & Zuidema 2020,
     "Quantifying Attention Flow in Transformers").
-
-    Raises
-    ------
-    ValueError : when there is no layer.
     """
-    followed: Floats | None = None
-    for mean in means:
-        mixing = (mean.astype(np.float64) + np.eye(len(mean))) / 2
-        mixing /= mixing.sum(axis=1, keepdims=True)
-        followed = mixing if followed is None else mixing @ followed
-    if followed is None:
-        raise ValueError("there are no layers to follow attention through")
-    return followed
+    mixing = ((mean.astype(np.float64) + np.eye(len(mean))) / 2 for mean in means)
+    normed: Iterator[Floats] = (each / each.sum(axis=1, keepdims=True) for each in mixing)
+    return reduce(lambda followed, each: each @ followed, normed)
 
 
 def finite_mean(values: Floats, axis: int) -> Floats:

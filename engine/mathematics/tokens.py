@@ -49,10 +49,6 @@ class Rows(Protocol):
     def shape(self) -> Sequence[int]:
         """(tokens, d)."""
 
-    @property
-    def device(self) -> torch.device:
-        """Where the rows are."""
-
     def split(self, split_size: int) -> Iterable[Tensor]:
         """Iterate over the rows in order, ``split_size`` at a time."""
 
@@ -80,7 +76,6 @@ def chance_projections(
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(table.shape[1], draws, generator=generator, dtype=torch.float64)
     vectors /= vectors.norm(dim=0)
-    vectors = vectors.to(table.device)
     best = vectors.new_empty(2, draws, 0)
     for rows in table.split(max(1, CHANCE_PIECE // table.shape[1])):
         check()

@@ -147,7 +147,7 @@ class AttentionPane(SentencePane):
             return None
         if self._measured is None or self._measured[0] is not map:
             weights = map.weights[None]
-            value = float(spread(weights, map.visible or visible_keys(weights)).entropy[0])
+            value = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])
             self._measured = map, value if np.isfinite(value) else None
         return self._measured[1]
 
