@@ -40,7 +40,7 @@ async def test_cells_are_the_largest_with_which_the_whole_map_is_in_view(
         app.assert_nothing_is_stale()
 
 
-async def test_keys_are_read_across_from_four_columns_on_and_the_cursor_does_not_hide_its_cell() -> None:
+async def test_keys_are_read_across_from_four_columns_on_the_cursor_hides_no_cell_and_a_click_finds_each() -> None:
     async with HeatmapApp().run_test(size=(50, 24)) as pilot:
         shown = attention(10)
         app = await show(pilot, shown)
@@ -56,12 +56,6 @@ async def test_keys_are_read_across_from_four_columns_on_and_the_cursor_does_not
         assert app.picture.line(7).split()[:2] == ["3", "fox"]
         await press(pilot, "down", "right", "k")
         app.assert_nothing_is_stale()
-
-
-async def test_a_click_finds_the_cell_of_any_size() -> None:
-    async with HeatmapApp().run_test(size=(50, 24)) as pilot:
-        app = await show(pilot, attention(10))
-        gutter = app.heatmap._axes.gutter
         await pilot.click(offset=(gutter + 4 * 5 + 3, 1 + 2 * 7 + 1))
         assert app.heatmap.cursor == (7, 5)
         await show(pilot, attention(30))
