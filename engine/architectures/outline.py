@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
-from engine.architectures.places import FoundModule, ModulePlaces, place_modules
+from engine.architectures.places import FoundModule, place_modules
 from engine.architectures.rules import (
     CONVOLUTION_GROUPS,
     NEIGHBOUR_MARKS,
@@ -316,11 +316,11 @@ def read_anatomy(
         raise EngineError(
             f"{name} keeps adapters beside its weights; merge them first: model = model.merge_and_unload()"
         )
-    places = place_modules(entries, model_type, config)
-    modules = {place: describe_attention(place, found, entries, config) for place, found in places.modules.items()}
+    places, left_out = place_modules(entries, model_type, config)
+    modules = {place: describe_attention(place, found, entries, config) for place, found in places.items()}
     if not modules:
         raise EngineError(_why_none(model_type, entries))
-    notes = (*notes, *_notes(model_type, places, config))
+    notes = (*notes, *_notes(model_type, left_out, config))
     if any(ADAPTED in module.outline.marks for module in modules.values()):
         notes = (*notes, f"{ADAPTED}: {MARKS[ADAPTED]}")
     anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
@@ -358,15 +358,12 @@ def anatomy_of(
     return Anatomy(outline, ordered)
 
 
-def _notes(model_type: str, places: ModulePlaces, config: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(model_type: str, left_out: list[str], config: Mapping[str, Any]) -> list[str]:
     """List what a person should know: what was left out, whether the type is proven, how positions are limited."""
     notes = []
     if model_type not in PROVEN_TYPES:
         notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")
-    if places.left_out:
-        notes.append(f"only the heads that read text are here; left out: {', '.join(places.left_out)}")
-    if places.unknown:
-        notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
+    notes += left_out
     if not PAGE_SETTINGS.isdisjoint(config):
         notes.append("tokens have no page positions here: all their boxes are zero")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
@@ -375,7 +372,7 @@ def _notes(model_type: str, places: ModulePlaces, config: Mapping[str, Any]) -> 
         )
     if config.get("is_encoder_decoder") and config.get("decoder_start_token_id") is None:
         notes.append("no decoder_start_token_id is set: the decoder reads the sentence without a start token")
-    return tuple(notes)
+    return notes
 
 
 def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:

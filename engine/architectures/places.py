@@ -77,22 +77,6 @@ class FoundModule:
     key_value_owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModulePlaces:
-    """The places of a checkpoint's attention modules.
-
-    Attributes
-    ----------
-    modules : every layer's module; layers may share one.
-    left_out : the roots of stacks that read no text.
-    unknown : modules that look like attention but fit no rule, with ``N`` for their numbers.
-    """
-
-    modules: Mapping[Head, FoundModule]
-    left_out: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
-
-
 def attention_modules(
     tensors: Iterable[str], model_type: str = "", config: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, Rule]]:
@@ -177,8 +161,13 @@ def numbers_of(module: str) -> list[int]:
     return [int(part) for part in module.split(".") if part.isdigit()]
 
 
-def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> ModulePlaces:
-    """Find every attention module and its layers; `EngineError` when several look like the attention of one layer."""
+def place_modules(
+    tensors: Iterable[str], model_type: str, config: Mapping[str, Any]
+) -> tuple[dict[Head, FoundModule], list[str]]:
+    """Find the attention module of each layer; layers may share one. Also return notes on what is left out.
+
+    Raises `EngineError` when several modules look like the attention of one layer.
+    """
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
     layers, is_longer = layer_count(config, LAYERS), any((config.get(each) or 0) > 0 for each in FURTHER_LAYERS)
@@ -191,10 +180,11 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
             left_out[module] = None
         elif module not in linear:
             found.append(FoundModule(module, rule))
+    notes = [f"only the heads that read text are here; left out: {', '.join(left_out)}"] if left_out else []
     found.sort(key=lambda each: numbers_of(each.module))
     if model_type in SHARING_TYPES:
         groups = config.get(SHARING_TYPES[model_type], 1) or 0
-        return ModulePlaces(_order_shared_modules(found, layers, groups), tuple(left_out))
+        return _order_shared_modules(found, layers, groups), notes
     stacks: dict[str, list[FoundModule]] = {}
     for each in found:
         stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
@@ -212,7 +202,9 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
         for module in unknown_modules(names, fitting, model_type, config)
         if tower_of(module, model_type) is None
     )
-    return ModulePlaces(placed, tuple(left_out), tuple(unknown))
+    if unknown:
+        notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(unknown)}")
+    return placed, notes
 
 
 def _first_number(module: str) -> int:

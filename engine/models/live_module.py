@@ -108,8 +108,8 @@ class ModuleSource(Source):
         self.tensors = ConvertedTensors(self.tensors, {name: each.conversion for name, each in joined.items()})
         found: dict[str, FoundAttention] = {}
         reasons: dict[str, None] = {}
-        for attention in seen:
-            calls = [call for call in attention.calls if call.module in paths]
+        for running, _ in seen:
+            calls = [call for call in running if call.module in paths]
             around = [paths[call.module] for call in reversed(calls) if list(call.module.parameters())]
             path = next((each for each in around if any(self._rules(each))), None)
             if path in found:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -67,18 +67,9 @@ def _without_cache(value: Any) -> Any:
     return None if type(value).__name__.endswith("Cache") else value
 
 
-@dataclass(frozen=True)
-class WatchedAttention:
-    """One computation of attention, for the first sentence of a batch.
-
-    Attributes
-    ----------
-    calls : of the modules that were running, the innermost last.
-    weights : probabilities, (heads, queries, keys).
-    """
-
-    calls: tuple[ModuleCall, ...]
-    weights: Tensor
+WatchedAttention: TypeAlias = tuple[tuple[ModuleCall, ...], Tensor]
+"""One computation of attention, for the first sentence of a batch: the calls of the modules that were running, the
+innermost last, and the probabilities (heads, queries, keys)."""
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -119,7 +110,7 @@ class AttentionWatch(TorchFunctionMode):
 
     def _keep(self, weights: Any) -> None:
         first = weights[0] if weights.ndim > 3 else weights
-        self.seen.append(WatchedAttention(tuple(self._running), first.detach().flatten(0, -3)))
+        self.seen.append((tuple(self._running), first.detach().flatten(0, -3)))
 
     def _fused(
         self,
@@ -168,9 +159,10 @@ class AttentionWatch(TorchFunctionMode):
     @property
     def weights(self) -> Tensor:
         """The probabilities of all computations, (heads, queries, keys); `EngineError` where their shapes differ."""
-        if len({each.weights.shape[1:] for each in self.seen}) != 1:
+        found = [weights for _, weights in self.seen]
+        if len({weights.shape[1:] for weights in found}) != 1:
             raise EngineError("it computes several kinds of attention in one call; attn-tui follows one")
-        return torch.cat([each.weights for each in self.seen])
+        return torch.cat(found)
 
     def _keep_projection(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
         """Keep the argument before a parameter, as in ``linear(x, W)``, ``x @ W`` and ``addmm(b, x, W)``."""
