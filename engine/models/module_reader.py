@@ -31,7 +31,7 @@ from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluation_mod
 from engine.models.score_formula import SOFTMAXES, ScoreFormula
 from engine.models.tokenizer import Words
 from engine.values.attention import Sentence
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NoMap
 from engine.values.heads import NOTHING_OFF, STACKS, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
@@ -462,9 +462,7 @@ class ModuleReader(MapReader):
         """Repeat the call of a layer's attention, and watch it."""
         found = self._found[layer]
         if found.module not in self._calls:
-            raise EngineError(
-                f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map"
-            )
+            raise NoMap(f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map")
         with evaluation_mode(self._model), AttentionWatch(found.parameters).watching(found.module) as watch:
             self._calls[found.module].repeat()
         return watch

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import engine
 from engine.values.errors import EngineError
+from engine.values.views import Query
 from tests import tiny_models
 from tests.handmade import (
     HEADS,
@@ -340,6 +341,15 @@ def test_ranks_and_maps_follow_weights_that_change() -> None:
         model.blocks[0].attention.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
     assert rows_of(opened.ranks())[0]["spectral_norm"] == pytest.approx(3 * norm)
     assert np.abs(opened.attention(NUMBERS, "L0") - maps).max() > 1e-4
+
+
+def test_a_layer_that_does_not_run_is_left_out_of_the_table_of_maps() -> None:
+    model = LanguageModel(FusedCausal)
+    opened = engine.open_module(model)
+    model.blocks = model.blocks[:1]  # as models that leave early do
+    with pytest.warns(UserWarning, match=r"blocks\.1.* did not run"):
+        table = opened.table("attention", Query(text=NUMBERS))
+    assert set(table["layer"]) == {0}
 
 
 class Around(nn.Module):
