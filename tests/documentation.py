@@ -204,7 +204,8 @@ def _keys(group: str) -> Iterator[list[str]]:
     yield ["key", "what it does", "id"]
     for name, of_keys in key_groups()[group].items():
         if not {each.key for each in of_keys} <= MOVING_KEYS:
-            names = [WRITTEN.get(each.key) or format_key(each.key) for each in of_keys if is_bound(each)]
+            bound = dict.fromkeys(each.key for each in of_keys if is_bound(each))
+            names = [WRITTEN.get(key) or format_key(key) for key in bound]
             keys = " ".join(f"`{each.lower() if len(each) > 1 else each}`" for each in names)
             keys = keys or f"`:{command_name(of_keys[0])}`"
             yield [keys, of_keys[0].description, f"`{name}`"]

@@ -14,7 +14,6 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.tui.explorer import outline_of, screen_text
 from tui.app.explorer import Explorer
-from tui.export.view_table import table_in_view
 
 
 def disagreements(app: Explorer) -> Iterator[str]:
@@ -36,7 +35,7 @@ def _in_selection(app: Explorer) -> Iterator[str]:
     if selected is not None and spectra.display and has_room and name not in title:
         yield f"{selected} is selected, and the spectra say {title!r}"
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
-        table_in_view(app.views)
+        app.views.active.table_subject()
 
 
 def _in_focus(app: Explorer) -> Iterator[str]:

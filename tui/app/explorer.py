@@ -69,9 +69,6 @@ LAST_SECONDS = 3.0
 DEMO_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
 """The demo's sentence unless another is given: an induction head finds what followed the last word before."""
 
-QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
-"""The bindings that quit from the other screens."""
-
 
 def _commands() -> type[Provider]:
     """Import the palette's commands when it is first opened."""
@@ -163,7 +160,7 @@ class Explorer(TerminalApp):
         if self.start.model is not None:
             self.main.model_line.show(f"opening {self.start.model} …")
         if self.start.config is not None and self.start.config.keys:
-            self.set_keymap(_everywhere(dict(self.start.config.keys)))
+            self.set_keymap(self.start.config.keys)
         self.main.tree_widget.focus()
         self.call_after_refresh(self._begin)
 
@@ -546,7 +543,7 @@ class Explorer(TerminalApp):
         """
         if config.keys:
             keys, problems = await asyncio.to_thread(config.checked_keys)
-            self.set_keymap(_everywhere(keys))
+            self.set_keymap(keys)
             self.misconfigured += problems
         if self.misconfigured:
             first, *others = self.misconfigured
@@ -568,9 +565,3 @@ class Explorer(TerminalApp):
             return
         with self.suspend():
             os.killpg(0, signal.SIGTSTP)
-
-
-def _everywhere(keys: dict[str, str]) -> dict[str, str]:
-    """Use the keys that quit on every screen, unless a screen was given its own."""
-    quitting = keys.get("app.quit_too")
-    return keys if quitting is None else dict.fromkeys(QUITTING, quitting) | keys

@@ -23,7 +23,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
 from engine.values.progress import Progress
 from engine.values.views import VIEWS
-from tui.drawing.facts import model_line
+from tui.drawing.facts import head_name, model_line
 from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
 from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, toggle_pin, why_not_switched
@@ -274,13 +274,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         bar = progress_bar(progress) if self.has_class("-framed") else ""
         self.progress_line.show("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
 
-    def has(self, name: Head) -> bool:
-        """Say whether the open model has a head or layer."""
-        try:
-            return self.stores is not None and name.head < self.stores.outline.layer(name).heads
-        except EngineError:
-            return False
-
     # --- the focus
 
     @property
@@ -301,10 +294,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         super().set_focus(widget, scroll_visible, from_app_focus)
         if self._views is not None and self.focused is not None:
             self._views.activate_focused(self.focused)
-
-    def on_screen_suspend(self) -> None:
-        """Show the keys of the screen above this one."""
-        self.key_line.follow(self.app.screen)
 
     def on_screen_resume(self) -> None:
         """Show the keys of this screen again."""
@@ -341,10 +330,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     @on(Tree.NodeSelected)
     def _node_selected(self, event: Tree.NodeSelected[Head | None]) -> None:
-        """Open or close a layer on Enter, or go from a head to its view; the head may be of a closed model."""
+        """Open or close a layer on Enter, or go from a head to its view; the node may be of a closed model."""
         if event.node.allow_expand:
             event.node.toggle()
-        elif event.node.data is not None and self.has(event.node.data):
+        elif event.node.data is not None and event.node is self.tree_widget.cursor_node and self.stores is not None:
             self.views.enter(event.node.data)
 
     def action_step_head(self, step: int) -> None:
@@ -360,14 +349,28 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.session.change(selected=layer_after(self.stores.outline, self.session.shown.selected, step))
 
     def action_search(self) -> None:
-        """Ask which token to find if a map has the focus, or else what to search in the tree."""
-        from tui.screens.questions import FindToken, Search
+        """Ask which token to find if a map has the focus, in the overview which measure, or else search the tree."""
+        from tui.screens.questions import FindMeasure, FindToken, Search
+        from tui.widgets.head_map import HeadMap
         from tui.widgets.heatmap import Heatmap
 
         if isinstance(self.focused, Heatmap) and self.focused.pooled is not None:
             self.prompt.ask(FindToken(self.focused))
+        elif self.stores is not None and isinstance(self.focused, HeadMap):
+            self.prompt.ask(FindMeasure(self.views))
         elif self.stores is not None:
             self.prompt.ask(Search(self.views, self.tree_widget))
+
+    async def action_filter(self, text: str = "") -> None:
+        """Ask which rows of the active view to show; a text given is the answer."""
+        from tui.screens.questions import FilterRows
+        from tui.views.rows import RowsPane
+
+        if isinstance(pane := self.views.active, RowsPane):
+            question = FilterRows(pane)
+            self.prompt.ask(question, text or question.text)
+            if text:
+                await self.prompt.input.action_submit()
 
     def action_jump(self) -> None:
         """Ask where to go or what to do."""
@@ -390,16 +393,12 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if self.stores is None or (rows is not None and rows.head_here is None):
             self.key_line.show_message("" if rows is None else rows.why_no_head)
             return
-        head = self.session.shown.selected if rows is None else rows.head_here
-        self.key_line.show_message(self._switch(head) or say_off(self.session.shown.off, key_of(self, "app.all_on")))
-
-    def _switch(self, head: Head | None) -> str:
-        """Switch a head off or on, or give the reason why not."""
-        off = self.session.shown.off
-        refusal = why_not_switched(head, key_of(self, "app.switch"))
-        if head is not None and not refusal:
+        head, off = self.session.shown.selected if rows is None else rows.head_here, self.session.shown.off
+        said = why_not_switched(head, key_of(self, "app.switch"))
+        if head is not None and not said:
             self.switch_off(switch_heads(off, [head], is_off=head not in off.heads))
-        return refusal
+            said = say_off(self.session.shown.off, key_of(self, "app.all_on"))
+        self.key_line.show_message(said)
 
     def switch_off(self, off: Off) -> None:
         """Change which heads are off."""
@@ -432,10 +431,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if refusal := toggle_pin(self.session, head, key_of(self, "app.pin")):
             self.notify(refusal)
         elif head is not None:
-            several = len(self.stores.outline.stacks) > 1
-            name, *pins = (
-                f"{each.stack} {each}" if several else str(each) for each in (head, *self.session.shown.pins)
-            )
+            name, *pins = (head_name(each, self.stores.outline) for each in (head, *self.session.shown.pins))
             pinned = ", ".join(pins)
             still = f"{pinned} still pinned" if pinned else "none is pinned"
             is_pinned = f"{pinned} pinned; {key_of(self, 'app.compare')} compares"

@@ -93,11 +93,8 @@ def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutlin
 
 
 def run_export(model: str, request: Request, options: EngineOptions) -> None:
-    """Open a model and write the requested table or arrays.
+    """Open a model and write the requested table or arrays; `EngineError` when the request cannot be met.
 
-    Raises
-    ------
-    EngineError : when the request cannot be met.
     click.UsageError : when its options contradict each other.
     """
     request.check()

@@ -25,12 +25,7 @@ class ClosedStream(io.TextIOBase):
     """Stands for a standard stream that was closed when the program started."""
 
     def write(self, text: str) -> int:
-        """Refuse to write.
-
-        Raises
-        ------
-        OSError : always.
-        """
+        """Refuse to write; `OSError` always."""
         raise OSError(errno.EBADF, "it is closed")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -32,6 +32,17 @@ def distance_text(distance: int | None, outline: ModelOutline) -> str:
         return ""
     past = outline.past_context(distance)
     return f"Δ = {distance}{', ' if past else ''}{past}"
+
+
+def subject_of(name: Head | None, distance: int | None = None) -> str:
+    """Write a table's subject for a file's name: the head, layer or model, and the distance of QK if there is one."""
+    subject = "model" if name is None else str(name)
+    return subject if distance is None else f"{subject}-distance{distance}"
+
+
+def off_subject(off: Sequence[Head]) -> str:
+    """Name the heads that are off in a file's name; empty if none is."""
+    return f"-without-{'-'.join(map(str, off))}" if off else ""
 
 
 def _counts(values: list[int]) -> str:

@@ -222,10 +222,6 @@ class HeadGrid:
         """Return the first line of a row."""
         return next(place for place, line in enumerate(self.lines) if row in line.rows)
 
-    def rows_in(self, lines: int) -> int:
-        """Return the number of rows in some lines."""
-        return 2 * lines if self.is_halved else lines // self.height
-
     def header(self, cursor: int) -> tuple[str, range]:
         """Write as many numbers of heads over their columns as fit, and always the cursor's.
 

@@ -301,36 +301,28 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     >>> measure_readout("L0H0", 0.4229, 0.02959, "3/32", "", 24)
     'L0H0 0.423 chance 0.030'
     """
+    brief, ways = name.rpartition(" ")[2], list[str]()
     if chance is None:
-        return _measure_line(name, short_number(value), "", place, label, width)
-    beside = f"chance {rough_number(chance)}"
-    if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
-        times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
-        whole = f"{name} = {short_number(value)}  {times} × {beside}  place {place}"
-        if cell_len(whole) <= width:
-            return first_fitting(width, f"{whole}  {label}".rstrip(), whole)
-    pairs = (
-        (short_number(value), rough_number(chance)),
-        *((fit_number(value, digits), fit_number(chance, digits)) for digits in _FEW),
-    )
-    lines = [_measure_line(name, *pair, place, label, width) for pair in pairs]
-    return next((line for line in lines if "chance" in line and "…" not in line), lines[0])
-
-
-def _measure_line(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
-    """Write as much of that as fits."""
-    named, without_sign = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
-    beside, close = (f"{gap}chance {chance}" * bool(chance) for gap in ("  ", " "))
-    lines = (
-        f"{named}{beside}  place {place}  {label}",
-        f"{named}{beside}  place {place}",
-        f"{named}{beside}  {place}",
-        f"{without_sign}{close}  {place}",
-        f"{without_sign}{close} {place}",
-        f"{without_sign}{close}",
-        without_sign,
-    )
-    return first_fitting(width, *lines, value)
+        pairs = [(short_number(value), "")]
+    else:
+        pairs = [(short_number(value), f"chance {rough_number(chance)}")]
+        pairs += [(fit_number(value, digits), f"chance {fit_number(chance, digits)}") for digits in _FEW]
+        if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
+            times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
+            whole = f"{name} = {short_number(value)}  {times} × {pairs[0][1]}  place {place}"
+            ways += [f"{whole}  {label}".rstrip(), whole]
+    for number, beside in pairs:
+        after, close = (f"{gap}{beside}" * bool(beside) for gap in ("  ", " "))
+        ways += [
+            f"{name} = {number}{after}  place {place}  {label}",
+            f"{name} = {number}{after}  place {place}",
+            f"{name} = {number}{after}  {place}",
+            f"{brief} {number}{close}  {place}",
+            f"{brief} {number}{close} {place}",
+            f"{brief} {number}{close}",
+        ]
+    number = pairs[0][0]
+    return first_fitting(width, *(way for way in ways if "…" not in way), f"{brief} {number}", number)
 
 
 def _cell_line(

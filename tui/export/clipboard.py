@@ -14,7 +14,6 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell, Row
 from tui.drawing.text import escape_text, fit
-from tui.export.view_table import table_in_view, table_of_heads, whole_map
 from tui.state.session import Side
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
@@ -28,7 +27,6 @@ from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane
 
 if TYPE_CHECKING:
-    from engine.values.attention import AttentionMap
     from tui.views.pane import Pane
     from tui.views.switcher import Views
 
@@ -174,20 +172,18 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
                 f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
             )
         case ComparePane():
-            return await _rows_of_several(pane, views)
+            return await _rows_of_several(pane)
         case AttentionPane() if pane.cell is not None:
-            attention, query = await _whole_map(views), pane.cell[0]
-            if attention is not None:
-                weights = attention.weights[query].tolist()
-                return [weights], f"query {query}: weights of {quantity(len(weights), 'key')}"
+            weights = (await pane.whole_map()).weights[pane.cell[0]].tolist()
+            return [weights], f"query {pane.cell[0]}: weights of {quantity(len(weights), 'key')}"
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
-            return _rows_where(table_in_view(views)[0], matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
+            return _rows_where(pane.table_on_screen(), matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
         case OverviewPane() if (head := pane.map.head) is not None:
             table = pane.table_on_screen()
             return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the row of {head}"
         case RanksPane() if (head := pane.head_here) is not None:
-            measure, (ranks, _) = pane.measure, table_in_view(views)
+            measure, ranks = pane.measure, pane.table_on_screen()
             at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
             own = _rows_where(ranks, stack=head.stack, layer=head.layer, head=head.label)
             numbers = {row[at]: row[value] for row in own}
@@ -196,7 +192,7 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
     raise EngineError(NOTHING)
 
 
-async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Row], str]:
+async def _rows_of_several(pane: ComparePane) -> tuple[Sequence[Row], str]:
     """Give the rows of the table of several heads that belong to the place under the cursor."""
     cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
     pooled = pane.maps.leading.pooled
@@ -206,10 +202,8 @@ async def _rows_of_several(pane: ComparePane, views: Views) -> tuple[Sequence[Ro
             f"the difference of so long a sentence has too many rows to search; {cell_key}, "
             f"{key_of(pane.app, 'app.export')} writes all of it"
         )
-    table, (place, description) = await table_of_heads(views), _place(pane)
-    if table is None:
-        raise EngineError(NOTHING)
-    if not (rows := _rows_where(table, **place)):
+    place, description = _place(pane)
+    if not (rows := _rows_where(await pane.whole_table(), **place)):
         raise EngineError(f"the table has no row for this place alone; {cell_key}")
     return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
 
@@ -245,12 +239,6 @@ async def copied_view(views: Views) -> Copied:
     pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
     if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
         raise too_large(f"the {pane.view} table")
-    table = await table_of_heads(views)
-    if table is None:
-        table, _ = table_in_view(views, await _whole_map(views))
+    table = await pane.whole_table()
     text = tab_separated(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")
-
-
-async def _whole_map(views: Views) -> AttentionMap | None:
-    return await whole_map(views) if isinstance(views.active, AttentionPane) else None

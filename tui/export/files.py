@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,9 +23,9 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
 from engine.values.views import DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
+from tui.drawing.facts import off_subject, short_name, subject_of
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
-from tui.export.view_table import file_stem, name_of_heads, subject_of, table_in_view, table_of_heads, whole_map
 from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ProgressReport
@@ -100,7 +101,7 @@ def choice_of(name: str, usual: Choice) -> Choice:
     return Choice(what, format_of(Path(name)) or usual.format)
 
 
-OF_MODEL = {"spectra": "spectrum", "text": "attention", "difference": "attention", "overview": "heads"}
+OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}
 """The table of the whole model for a view, or for its table, with another name."""
 
 SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
@@ -130,12 +131,7 @@ class ExportFiles:
 
     @property
     def outline(self) -> ModelOutline:
-        """The open model.
-
-        Raises
-        ------
-        EngineError : when none is open.
-        """
+        """The open model; `EngineError` when none is open."""
         return self._stores.outline
 
     @property
@@ -186,38 +182,24 @@ class ExportFiles:
 
     def _table_name(self) -> str:
         """Give the name of the active view's table on the command line."""
-        shown = self._views.attention.shown_name
-        if self.view == "attention" and shown is not None and shown.is_rollout:
-            return "rollout"
-        named = name_of_heads(self._views)
-        name = self.view if named is None else named[0]
+        name = self._views.active.table_name
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        outline, shown, name = self.outline, self._views.session.shown, self._table_name()
-        selected, target = shown.selected, self._views.target_head
-        stack = None if selected is None else selected.stack
-        without = f"-without-{'-'.join(map(str, shown.off.heads))}" if shown.off.heads else ""
+        outline, shown, pane = self.outline, self._views.session.shown, self._views.active
         if what is What.SCREEN:
-            return file_stem(outline, stack, str(selected or "all"), "screen")
+            return file_stem(outline, pane.selected_stack, str(shown.selected or "all"), "screen")
         if what is What.MATRICES:
+            target = self._views.target_head
             return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
-        if what is What.MODEL:
-            options = APPLICABLE[name]
-            subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
-            folded = "-folded" if "fold_norm" in options and shown.folds else ""
-            return file_stem(outline, None, subject + folded + without * (name == "attention"), name)
-        if (named := name_of_heads(self._views)) is not None:
-            table_name, subject = named
-            return file_stem(outline, None, subject, table_name)
-        if self.view != "attention":
-            table, subject = table_in_view(self._views)
-            return file_stem(outline, stack, subject, table.name)
-        of_map = self._views.attention.shown_name
-        if of_map is None:
-            raise EngineError("attention is still empty; nothing was written")
-        subject = "" if of_map.is_rollout else f"L{of_map.layer_label}H{of_map.head_label}"
-        return file_stem(outline, of_map.stack, subject + without, name)
+        if what is not What.MODEL:
+            stack, subject = pane.table_subject()
+            return file_stem(outline, stack, subject, pane.table_name)
+        name = self._table_name()
+        options = APPLICABLE[name]
+        subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
+        subject += "-folded" if "fold_norm" in options and shown.folds else ""
+        return file_stem(outline, None, subject + off_subject(shown.off.heads) * (name == "attention"), name)
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -302,11 +284,8 @@ class ExportFiles:
         return True
 
     async def write(self, choice: Choice, path: Path, *, may_replace: bool) -> str:
-        """Write what is chosen; say what was written, and where.
+        """Write what is chosen; say what was written, and where; `Superseded` when it was stopped.
 
-        Raises
-        ------
-        Superseded : when it was stopped.
         EngineError : when there is nothing to write, no place for it, or another file is still being written.
         """
         if self._written is not None:
@@ -357,11 +336,9 @@ class ExportFiles:
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
         """Collect the table of the active view, with the rows on screen."""
-        attention = await whole_map(self._views) if self.view == "attention" else None
-        table = await table_of_heads(self._views)
-        if table is None:
-            table, _ = table_in_view(self._views, attention)
-        total = 0 if attention is None else attention.weights.size
+        table, pooled = await self._views.active.whole_table(), self._views.attention.heatmap.pooled
+        is_of_map = self.view == "attention" and pooled is not None
+        total = len(pooled.query_tokens) * len(pooled.key_tokens) if is_of_map and pooled is not None else 0
         facts = facts_of(self._stores.engine, self.outline, table.name, self.shaped_by(table.name))
         reporter = ProgressReporter(self._report, self._said_before, "rows")
 
@@ -399,6 +376,16 @@ class ExportFiles:
     @property
     def _said_before(self) -> str:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
+
+
+def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:
+    """Compose a file's name of characters that are safe in a shell, such as ``gpt2-L5H1-spectrum``.
+
+    It names the stack if the model has several.
+    """
+    model = re.sub(r"[^\w.-]+", "-", short_name(outline)).strip("-.") or "model"
+    parts = (model, stack if len(outline.stacks) > 1 else None, subject, view)
+    return "-".join(part for part in parts if part)
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

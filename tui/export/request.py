@@ -153,11 +153,8 @@ class Request:
 
 
 def query_of(request: Request, outline: ModelOutline) -> Query:
-    """Make the engine's query for a request on a model.
+    """Make the engine's query for a request on a model; `EngineError` when the model has no such stack, layer or head.
 
-    Raises
-    ------
-    EngineError : when the model has no such stack, layer or head.
     click.UsageError : when the options name two different layers, or a layer by no number.
     """
     given, view, is_of_maps = dict(request.options), VIEWS.get(request.view), request.view == "attention"

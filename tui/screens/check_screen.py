@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from rich.table import Table
 from rich.text import Text
-from textual.message import Message
 
 from engine.service.engine import Engine
 from engine.values.display_text import quantity
@@ -54,14 +53,6 @@ class CheckScreen(ListScreen):
 
     heading = "check"
 
-    class Found(Message):
-        """A layer has been checked; sent from the engine thread."""
-
-        def __init__(self, proof: LayerProof, progress: Progress) -> None:
-            self.proof = proof
-            self.progress = progress
-            super().__init__()
-
     def __init__(self, engine: Engine) -> None:
         super().__init__()
         self._engine = engine
@@ -72,14 +63,14 @@ class CheckScreen(ListScreen):
         self._show("running the model on a few tokens …")
         start_work(self, self._check, "check")
 
-    def on_check_screen_found(self, message: Found) -> None:
+    def _list(self, proof: LayerProof, progress: Progress) -> None:
         """List another layer."""
-        self._proofs.append(message.proof)
-        self._show(summarise(self._proofs) if message.progress.finished else progress_text(message.progress))
+        self._proofs.append(proof)
+        self._show(summarise(self._proofs) if progress.finished else progress_text(progress))
 
     async def _check(self) -> None:
         def deliver(proof: LayerProof, progress: Progress) -> None:
-            self.post_message(self.Found(proof, progress))
+            self.call_later(self._list, proof, progress)  # from another thread
 
         try:
             await asyncio.wrap_future(self._engine.check(deliver))

@@ -11,13 +11,12 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
 from engine.checkpoints.model_folders import clean_name
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
-from engine.values.found_models import FoundModel, Place
+from engine.values.found_models import Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.progress import progress_text
@@ -47,8 +46,6 @@ class ModelField(Field):
     def __init__(self) -> None:
         super().__init__(
             placeholder="gpt2, somebody/model, ./folder",
-            compact=True,
-            select_on_focus=False,
             name="field of models",
             id="chooser-field",
         )
@@ -74,7 +71,6 @@ class ModelField(Field):
 KEYS: list[BindingType] = [
     Binding("escape", "leave", "Stop, back to the field, clear it, or leave", id="chooser.leave"),
     Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
-    Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
     Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
     Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
     Binding("slash", "search", "New search", show=False, id="chooser.search"),
@@ -112,13 +108,6 @@ class ChooserScreen(Modal[Opened | None]):
     foot_keys: ClassVar[dict[str, str]] = {"chooser.leave": "Stop"}
 
     closes_outside = False
-
-    class Found(Message):
-        """The engine has found models; sent from its thread."""
-
-        def __init__(self, models: tuple[FoundModel, ...]) -> None:
-            self.models = models
-            super().__init__()
 
     def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "", named: str = "") -> None:
         super().__init__(name="opening a model")
@@ -163,7 +152,7 @@ class ChooserScreen(Modal[Opened | None]):
 
     async def _look(self) -> None:
         try:
-            await asyncio.wrap_future(self._engine.found_models(lambda some: self.post_message(self.Found(some))))
+            await asyncio.wrap_future(self._engine.found_models(partial(self.call_later, self.list.add)))
         except Superseded:
             return
         except EngineError as error:
@@ -174,10 +163,6 @@ class ChooserScreen(Modal[Opened | None]):
     def _finish(self) -> None:
         self.list.finish()
         self._explain()
-
-    def on_chooser_screen_found(self, message: Found) -> None:
-        """Add models to the list."""
-        self.list.add(message.models)
 
     @on(Input.Changed)
     def _narrow(self, event: Input.Changed) -> None:

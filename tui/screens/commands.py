@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import GROUPS, VIEWS, command_name, is_bound, sort_keys
+from tui.toolkit.keys import GROUPS, command_name, is_bound, sort_keys
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
@@ -94,12 +94,13 @@ class Command:
 def commands_on(screen: Screen[Any]) -> Iterator[Command]:
     """Yield the actions of all active keys: views first, then the others in the order of the help."""
     app = screen.app
+    order: dict[Binding.Group | None, int] = {group: place for place, group in enumerate(GROUPS)}
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
     for each in sort_keys(screen.active_bindings.values()):
         name = each.binding.id
         if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
-    for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
+    for (node, action), bindings in sorted(found.items(), key=lambda item: order.get(item[1][0].group, len(order))):
         name = command_name(bindings[0])
         keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
         yield Command(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
@@ -118,7 +119,3 @@ def commands_in_view(views: Views) -> Iterator[Command]:
 async def _run_in_view(views: Views, action: str, node: DOMNode) -> None:
     views.active.focus_view()
     await views.app.run_action(action, node)
-
-
-def _order(binding: Binding) -> int:
-    return 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)

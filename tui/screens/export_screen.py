@@ -95,8 +95,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("j,down,ctrl+n", "move('cursor_down')", "Down", show=False, id="export.down"),
         Binding("k,up,ctrl+p", "move('cursor_up')", "Up", show=False, id="export.up"),
         Binding("escape,q,e", "leave", "Close", id="export.close"),
-        Binding("question_mark", "app.help", "Help: the keys", show=False, id="export.help"),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
     foot_keys: ClassVar[dict[str, str]] = {
@@ -121,7 +119,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             name="export menu",
         )
         self._format_line = Line(classes="export-format")
-        self._file = FileName(compact=True, select_on_focus=False, name="file name")
+        self._file = FileName(name="file name")
         self.message_line = Line(classes="export-said")
 
     def compose(self) -> ComposeResult:

@@ -152,7 +152,7 @@ class HelpSearch(Field):
     leaving = "screen.list_all"
 
     def __init__(self) -> None:
-        super().__init__(compact=True, placeholder="a key, or what it does", id="help-search")
+        super().__init__(placeholder="a key, or what it does", id="help-search")
         self.display = False
 
 

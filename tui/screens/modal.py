@@ -12,10 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.errors import NoWidget
 from textual.screen import ModalScreen, ScreenResultType
-from textual.widgets import OptionList, Static
+from textual.widgets import Static
 
 from tui.toolkit.application import notify_copied
-from tui.toolkit.keys import lines_of
+from tui.toolkit.keys import PROGRAM, lines_of
 from tui.widgets.key_line import KeyLine
 
 
@@ -29,11 +29,13 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
         Binding("shift+tab", "app.focus_previous", "To the previous part", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
+        Binding("question_mark", "app.help", "Help: the keys", show=False, id="app.help", group=PROGRAM),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
     ]
 
     def action_move(self, way: str) -> None:
-        """Move the cursor of the list, wherever the focus is."""
-        getattr(self.query_one(OptionList), f"action_{way}")()
+        """Move in the list, wherever the focus is."""
+        getattr(self.query_one("OptionList, VerticalScroll"), f"action_{way}")()
 
     def action_copy_text(self) -> None:
         """Copy the selected text and say so."""
@@ -43,10 +45,6 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with a result, unless it is closed already."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
-
-    def on_screen_suspend(self) -> None:
-        """Show the keys of the screen above this one."""
-        self.app.screen_stack[0].query_one(KeyLine).follow(self.app.screen)
 
     def on_screen_resume(self) -> None:
         """Show the keys of this one again."""
@@ -85,15 +83,14 @@ class ListScreen(Modal[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="list.quit"),
-        Binding("j,down", "down", "Down", show=False, id="list.down"),
-        Binding("k,up", "up", "Up", show=False, id="list.up"),
+        Binding("j,down", "move('scroll_down')", "Down", show=False, id="list.down"),
+        Binding("k,up", "move('scroll_up')", "Up", show=False, id="list.up"),
         Binding("pagedown,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
         Binding("pageup,ctrl+b", "page(-1)", "A page up", show=False, id="list.page_up"),
         Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
         Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
-        Binding("gg,home,ctrl+home", "first", "First line", show=False, id="list.first"),
-        Binding("G,end,ctrl+end", "last", "Last line", show=False, id="list.last"),
+        Binding("gg,home,ctrl+home", "move('scroll_home')", "First line", show=False, id="list.first"),
+        Binding("G,end,ctrl+end", "move('scroll_end')", "Last line", show=False, id="list.last"),
     ]
 
     heading = ""
@@ -108,23 +105,7 @@ class ListScreen(Modal[None]):
             lines.border_title = self.heading
             yield self.body
 
-    def action_down(self) -> None:
-        """Scroll down."""
-        self.query_one("#list").scroll_down(animate=False)
-
     def action_page(self, pages: float) -> None:
         """Scroll by pages."""
         lines = self.query_one("#list")
         lines.scroll_relative(y=lines_of(pages, lines.scrollable_content_region.height), animate=False)
-
-    def action_first(self) -> None:
-        """Scroll to the first line."""
-        self.query_one("#list").scroll_home(animate=False)
-
-    def action_last(self) -> None:
-        """Scroll to the last line."""
-        self.query_one("#list").scroll_end(animate=False)
-
-    def action_up(self) -> None:
-        """Scroll up."""
-        self.query_one("#list").scroll_up(animate=False)

@@ -21,6 +21,7 @@ from textual.worker import WorkerCancelled
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.drawing.facts import head_name
 from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
 from tui.state.places import parse_place, split_digits, view_names
@@ -32,6 +33,7 @@ from tui.toolkit.messages import Notice, PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme
 from tui.views.switcher import Views
 from tui.widgets.field import Field
+from tui.widgets.key_line import KeyLine
 
 MOST = 40
 """How many heads are offered: more than fit the screen, few of the thousands that a model can have."""
@@ -58,7 +60,7 @@ class Commands(Provider):
             if not heads and (why := _why_no_head(query, stores, now)):
                 yield Hit(2.0, Text(why), partial(self.app.notify, why), why)
             for place, head in enumerate(heads):
-                name = f"{head.stack} {head}" if len(stores.outline.stacks) > 1 else str(head)
+                name = head_name(head, stores.outline)
                 label = stores.labels.of(head)
                 shown = f"{name} · {label}" if label else name
                 yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(self._go, head), shown)
@@ -169,6 +171,10 @@ class Palette(CommandPalette, inherit_bindings=False):
     def foot_keys(self) -> dict[str, str]:
         """The keys at the foot."""
         return {"field.submit": "Do it", "palette.leave": "Back"}
+
+    def on_screen_resume(self) -> None:
+        """Show the keys of this screen."""
+        self.app.screen_stack[0].query_one(KeyLine).follow(self)
 
     def on_mount(self) -> None:
         """Stop the cursor from blinking, which would send bytes all the time, and take the editing keys of `Field`."""

@@ -9,14 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.toolkit.screen import is_displayed
-from tui.widgets.field import CompletingField
+from tui.widgets.field import Field
 from tui.widgets.line import Line
 
 GAPS = 6
@@ -35,38 +34,28 @@ class Question(Protocol):
         """Take the text so far and return a message about it."""
 
     def answer(self, text: str) -> None:
-        """Take the answer.
-
-        Raises
-        ------
-        EngineError : when it is refused; the prompt stays open and says why.
-        """
+        """Take the answer; `EngineError` when it is refused; the prompt stays open and says why."""
 
     def leave(self) -> None:
         """End without an answer."""
 
 
-class PromptInput(CompletingField):
-    """The answer."""
+class PromptInput(Field):
+    """The answer; a key completes the text before the cursor, and pressed again, in another way."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # With priority, so that keys typed right after them go where they lead.
-        Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
+        Binding("enter", "submit", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("colon", "anew", "Clear a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]
 
-    class Ended(Message):
-        """The answer is complete, with all that was typed before, or there is none."""
-
-        def __init__(self, *, is_answer: bool) -> None:
-            self.is_answer = is_answer
-            super().__init__()
-
     def __init__(self) -> None:
-        super().__init__(compact=True, select_on_focus=False, name="prompt")
+        super().__init__(name="prompt")
+        self._completed = ("", "", 0)
+        """The completed text, what was typed, and the number of the completion."""
 
     @property
     def prompt(self) -> Prompt:
@@ -78,24 +67,19 @@ class PromptInput(CompletingField):
         """Give a colon its action only after a refused answer."""
         return action != "anew" or self.prompt.is_refused
 
-    def action_answer(self) -> None:
-        """Return the focus, then the answer."""
+    async def action_submit(self) -> None:
+        """Return the focus, then answer with all that was typed before."""
         self.prompt.give_back()
-        self.post_message(self.Ended(is_answer=True))
+        await super().action_submit()
 
     def action_leave(self) -> None:
         """Return the focus, without an answer."""
-        self.prompt.give_back()
-        self.post_message(self.Ended(is_answer=False))
+        self.prompt.leave()
 
     async def action_anew(self) -> None:
         """Leave, and open the prompt again."""
         self.prompt.leave()
         await self.run_action("screen.jump")
-
-    async def action_submit(self) -> None:
-        """Answer; Textual sends this where a person's own keys leave Enter unbound."""
-        self.action_answer()
 
     def action_delete_left(self) -> None:
         """Delete a character, or leave an empty prompt."""
@@ -104,13 +88,18 @@ class PromptInput(CompletingField):
         else:
             self.action_leave()
 
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the completions that the question has for a text."""
-        return self.prompt.completions(text)
-
-    def say_none(self, text: str) -> None:
-        """Say that the text has no completion."""
-        self.prompt.say("no completion begins like this")
+    def action_complete(self, step: int) -> None:
+        """Complete the text before the cursor; pressed again, the next or the previous way."""
+        before, after = self.value[: self.cursor_position], self.value[self.cursor_position :]
+        completed, text, place = self._completed
+        text, place = (text, place + step) if before and before == completed else (before, 0)
+        if not (found := self.prompt.completions(text)):
+            self.prompt.say("no completion begins like this")
+            return
+        completed = found[place % len(found)]
+        self._completed = completed, text, place
+        self.value = f"{completed}{after}"
+        self.cursor_position = len(completed)
 
 
 class Prompt(Horizontal):
@@ -143,6 +132,8 @@ class Prompt(Horizontal):
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
+        if text:
+            self.input.offer_to_replace()
         self.say(question.typed(text))
         self.display = True
         self._take_focus()
@@ -188,15 +179,12 @@ class Prompt(Horizontal):
         if self._question is not None:
             self.say(self._question.typed(event.value))
 
-    @on(PromptInput.Ended)
-    def _take_answer(self, event: PromptInput.Ended) -> None:
+    @on(Input.Submitted)
+    def _take_answer(self, event: Input.Submitted) -> None:
         """Take the answer; where it is refused, say why and stay open."""
         event.stop()
         question = self._question
         if question is None:
-            return
-        if not event.is_answer:
-            self.leave()
             return
         try:
             question.answer(self.input.value)

@@ -16,7 +16,7 @@ from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import OVERVIEW, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on
 from tui.state.marked_heads import off_fields, say_switched, switch_heads
-from tui.state.overview_measures import NAMES, by_spread, named_measure
+from tui.state.overview_measures import NAMES, by_spread, named_measure, overview_fields
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -25,7 +25,7 @@ from tui.toolkit.themes import SHORT, find_theme
 from tui.views.rows import RowsPane
 from tui.views.switcher import Views
 from tui.views.tree import HeadTree
-from tui.widgets.field import candidates
+from tui.widgets.field import candidates, complete_word
 from tui.widgets.heatmap import Heatmap
 
 OPEN = "open"
@@ -94,7 +94,7 @@ class WhereTo:
         if self._off.takes(text):
             return self._off.typed(text)
         if is_condition(text):
-            return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
+            return _filters(self._views)
         word, _, behind = text.strip().partition(" ")
         if word.lower() == MEASURE:
             return meaning(behind.strip().lower(), self._session.shown.epsilon)
@@ -111,12 +111,7 @@ class WhereTo:
         return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
-        """Go there or do that.
-
-        Raises
-        ------
-        EngineError : when the text means nothing, or more than one thing.
-        """
+        """Go there or do that; `EngineError` when the text means nothing, or more than one thing."""
         typed = text.strip()
         if not typed:
             return
@@ -158,12 +153,7 @@ class WhereTo:
                 self._views.app.call_later(self._command_abbreviated(typed))
 
     def _show_measure(self, name: str) -> None:
-        """Show a measure; go to the overview if only that can show it.
-
-        Raises
-        ------
-        EngineError : when there is no such measure.
-        """
+        """Show a measure; go to the overview if only that can show it; `EngineError` when there is no such measure."""
         before = self._session.shown
         fields = named_measure(before, name)
         self._session.change(**fields)
@@ -171,12 +161,7 @@ class WhereTo:
             self._go(OVERVIEW)
 
     def _token(self, text: str) -> int:
-        """Read the number of a token.
-
-        Raises
-        ------
-        EngineError : when the sentence has no such token, or there is none.
-        """
+        """Read the number of a token; `EngineError` when the sentence has no such token, or there is none."""
         pooled = self._views.attention.heatmap.pooled
         if pooled is None:
             raise EngineError("there is no map yet to move on")
@@ -238,12 +223,7 @@ class WhereTo:
 
 
 def _epsilon(text: str) -> float:
-    """Read an ε.
-
-    Raises
-    ------
-    EngineError : when it is no share of the energy.
-    """
+    """Read an ε; `EngineError` when it is no share of the energy."""
     try:
         epsilon = float(text)
     except ValueError:
@@ -254,12 +234,7 @@ def _epsilon(text: str) -> float:
 
 
 def _distance(text: str) -> int:
-    """Read a distance.
-
-    Raises
-    ------
-    EngineError : when it is no number of tokens.
-    """
+    """Read a distance; `EngineError` when it is no number of tokens."""
     if not (text.strip().isdecimal() and len(text.strip()) <= len(str(MOST_TOKENS))):
         raise EngineError(f"a distance is a whole number of tokens, from 0 to {MOST_TOKENS}, such as 500")
     return int(text)
@@ -298,7 +273,7 @@ class Search:
             named = f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off"
             return f"{named} · {key_of(self._views, 'prompt.complete')} completes"
         if is_condition(text):
-            return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
+            return _filters(self._views)
         if not found:
             self._go_to(self._from)
             return self._no_match(text)
@@ -326,12 +301,7 @@ class Search:
         self._session.change(selected=head)
 
     def answer(self, text: str) -> None:
-        """Stay at the match; a condition filters the table of all heads.
-
-        Raises
-        ------
-        EngineError : when nothing matches.
-        """
+        """Stay at the match; a condition filters the table of all heads; `EngineError` when nothing matches."""
         if is_condition(text):
             self.leave()
             self._views.post_message(ConditionWanted(text.strip()))
@@ -345,6 +315,76 @@ class Search:
         """Go back to where the search began, and mark the previous matches."""
         self._go_to(self._from)
         self._tree.mark_found(self._stores.found(self._session.shown.searched, self._session.shown))
+
+
+class FilterRows:
+    """The question which rows of a table to show; its line of explanations says what the text so far does."""
+
+    label = "filter:"
+
+    def __init__(self, pane: RowsPane) -> None:
+        self._pane = pane
+        self.text = pane.begin_filter()
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List the columns that the last word may become."""
+        return complete_word(text, self._pane.columns)
+
+    def typed(self, text: str) -> str:
+        """Narrow the rows."""
+        self._pane.try_filter(text)
+        return ""
+
+    def answer(self, text: str) -> None:
+        """Keep the filter, or go to a column; `EngineError` when the text is neither."""
+        self._pane.finish_filter(text)
+
+    def leave(self) -> None:
+        """Show all rows."""
+        self._pane.show_all_rows()
+
+
+class FindMeasure:
+    """The question which measure the overview shows."""
+
+    label = "measure:"
+
+    def __init__(self, views: Views) -> None:
+        assert views.stores is not None, "open a model first"
+        self._views = views
+        self._names = by_spread(views.stores, views.session.shown)
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List the measures that the last word may become."""
+        return complete_word(text, self._names)
+
+    def typed(self, text: str) -> str:
+        """List the measures that match, those first that tell heads apart; the first one is the answer."""
+        if is_condition(text):
+            return _filters(self._views)
+        none = f"there is no measure '{text.strip()}'; {key_of(self._views, 'prompt.leave')} goes back"
+        return "  ".join(self._found(text)) or none
+
+    def _found(self, text: str) -> tuple[str, ...]:
+        return candidates(text.strip().lower(), self._names)
+
+    def answer(self, text: str) -> None:
+        """Show the measure; `EngineError` when there is none. A condition filters the table of all heads."""
+        word, found = text.strip().lower(), self._found(text)
+        if is_condition(text):
+            self._views.post_message(ConditionWanted(text.strip()))
+        elif not found:
+            raise EngineError(self.typed(text))
+        elif word:
+            self._views.session.change(**overview_fields(word if word in found else found[0]))
+
+    def leave(self) -> None:
+        """Stay."""
+
+
+def _filters(views: Views) -> str:
+    """Say what a condition does in place of what is asked for."""
+    return f"{key_of(views, 'prompt.answer')} filters the table of all heads by that"
 
 
 class FindToken:
@@ -374,12 +414,7 @@ class FindToken:
         return f"{place + 1} of {len(found)}"
 
     def answer(self, text: str) -> None:
-        """Stay at the match.
-
-        Raises
-        ------
-        EngineError : when nothing matches.
-        """
+        """Stay at the match; `EngineError` when nothing matches."""
         if text.strip() and not self._heatmap.found(text):
             raise EngineError(self.typed(text))
         self._heatmap.search(text.strip())

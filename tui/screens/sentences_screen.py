@@ -34,12 +34,10 @@ class SentencesScreen(Modal[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", id="sentences.back"),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="sentences.quit"),
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
         Binding("u", "bring_back", "Bring back the last forgotten one", show=False, id="sentences.bring_back"),
         Binding("q,S", "dismiss", "Close", show=False, id="sentences.close"),
-        Binding("question_mark", "app.help", "Help: the keys", show=False, id="sentences.help"),
     ]
 
     def __init__(self, sentences: Sentences, *, is_finding: bool) -> None:
@@ -48,7 +46,7 @@ class SentencesScreen(Modal[str | None]):
         self._is_finding = is_finding
         self._found: tuple[str, ...] = ()
         self._list = Menu(markup=False, name="sentences menu")
-        self._words = _Words(placeholder="words to find", compact=True)
+        self._words = _Words(placeholder="words to find")
 
     @property
     def foot_keys(self) -> dict[str, str]:

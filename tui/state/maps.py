@@ -278,10 +278,9 @@ def map_name(shown: Shown, outline: ModelOutline) -> MapName:
     if selected is None or averaging is Averaging.ROLLOUT:
         stack = outline.stacks[0] if selected is None else selected.stack
         return MapName(stack, None, None, averaging is Averaging.ROLLOUT)
-    is_mean = selected.is_layer or averaging in (Averaging.HEADS, Averaging.BOTH)
-    return MapName(
-        selected.stack, None if averaging.over_layers else selected.layer, None if is_mean else selected.head
-    )
+    over_layers = averaging in (Averaging.LAYERS, Averaging.BOTH)
+    over_heads = selected.is_layer or averaging in (Averaging.HEADS, Averaging.BOTH)
+    return MapName(selected.stack, None if over_layers else selected.layer, None if over_heads else selected.head)
 
 
 def map_query(shown: Shown, name: MapName) -> MapQuery:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from engine.store.files import state_directory
+from engine.store.files import replaced_file, state_directory
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
@@ -179,12 +178,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, said: dict[str, Any]) -> None:
     """Replace a file as a whole, readable by its owner alone, even if another process writes it too."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
-                json.dump(said, stream)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replaced_file(path) as partial:
+            partial.touch(mode=0o600)
+            partial.write_text(json.dumps(said), encoding="utf-8")

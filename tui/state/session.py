@@ -31,11 +31,6 @@ class Averaging(_Cycle):
     BOTH = "mean over heads and layers"
     ROLLOUT = "rollout"
 
-    @property
-    def over_layers(self) -> bool:
-        """Whether the map is a mean over the stack's layers."""
-        return self in (Averaging.LAYERS, Averaging.BOTH, Averaging.ROLLOUT)
-
 
 class Side(_Cycle):
     """What of the pinned heads is compared."""

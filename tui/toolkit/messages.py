@@ -41,18 +41,6 @@ class Notice(Message):
     text: str
 
 
-class CellMoved(NewestMessage):
-    """The map's cursor has moved."""
-
-
-@dataclass
-class TokenPointed(Message):
-    """The user moved to a token of the text; the map's cursor follows, as query or as key."""
-
-    query: int | None
-    key: int | None
-
-
 @dataclass
 class PlaceWanted(Message):
     """The user wants to go to a head, a layer, or a view by name."""
@@ -60,8 +48,8 @@ class PlaceWanted(Message):
     place: Head | str
 
 
-class RoomChanged(NewestMessage):
-    """The size of a view of several heads has changed."""
+class DrawingWanted(NewestMessage):
+    """A view has other room, or the map's cursor another cell."""
 
 
 @dataclass

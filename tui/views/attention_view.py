@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from engine.analysis.attention import map_table
 from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
-from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention
+from engine.values.table import AnyTable
+from tui.drawing.facts import off_subject
 from tui.drawing.levels import Scale
-from tui.drawing.titles import Part, Title, cell_part, fact_part
+from tui.drawing.titles import Part, cell_part, fact_part
 from tui.drawing.token_spelling import spell_map
-from tui.state.maps import map_name, map_query, map_title, next_averaging
+from tui.state.maps import Maps, map_name, map_query, map_title, next_averaging
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import SENTENCE, key_of, shared_key
-from tui.toolkit.messages import CellMoved, Notice
+from tui.toolkit.messages import DrawingWanted, Notice
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
+
+
+def map_in_parts(maps: Maps, query: MapQuery, sentence: Sentence, work: str) -> MapSource:
+    """Fetch the map of a long sentence part by part; newer work of the same name replaces older."""
+    part, spelled = partial(maps.part, query, work), partial(spell_map, sentence=sentence)
+    tokens, row = (sentence.tokens, sentence.tokens), partial(maps.row, query)
+    return MapSource(query, tokens, part, row, is_signed=query.minuend is not None, spelled=spelled)
 
 
 class AttentionPane(SentencePane):
@@ -34,7 +42,6 @@ class AttentionPane(SentencePane):
     Attributes
     ----------
     opened_from : the view that escape leads back to, the layer maps or the terms of a cell; empty for none.
-    message : why there is no map; empty while there is one.
     """
 
     view = "attention"
@@ -47,12 +54,11 @@ class AttentionPane(SentencePane):
     ]
 
     def __init__(self) -> None:
-        super().__init__()
-        self.opened_from = ""
-        self.message = ""
-        self._measured: tuple[AttentionMap, float | None] | None = None
         self.heatmap = Heatmap(name="attention map")
         self.legend_line = Line(classes="pane-legend")
+        super().__init__(self.heatmap, self.legend_line)
+        self.opened_from = ""
+        self._measured: tuple[AttentionMap, float | None] | None = None
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
@@ -66,13 +72,6 @@ class AttentionPane(SentencePane):
             "map.back": "Small maps",
             "map.terms": "Terms",
         }
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the map, the legend and the readout."""
-        yield self.title_line
-        yield self.heatmap
-        yield self.legend_line
-        yield self.readout_line
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer escape only where there is a view to go back to."""
@@ -116,9 +115,7 @@ class AttentionPane(SentencePane):
             return
         query = map_query(shown, name)
         if sentence.is_long and not name.is_rollout:
-            part, spelled = partial(stores.maps.part, query, "maps"), partial(spell_map, sentence=sentence)
-            tokens, row = (sentence.tokens, sentence.tokens), partial(stores.maps.row, query)
-            source = MapSource(query, tokens, part, row, is_signed=query.minuend is not None, spelled=spelled)
+            source = map_in_parts(stores.maps, query, sentence, "maps")
         else:
             whole = stores.maps.whole(query)
             if not isinstance(whole, AttentionMap):
@@ -129,7 +126,6 @@ class AttentionPane(SentencePane):
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
             self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late(query))
             return
-        self.message, self.is_waiting = "", False
         head = Head(name.stack, name.layer or 0, name.head or 0)
         if name.layer is not None and name.head is not None and head in stores.labels.scores:
             title.insert(1, fact_part(f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}", " · "))
@@ -138,7 +134,7 @@ class AttentionPane(SentencePane):
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
-        self.title_line.show_title(Title.of(self.view, [*title, fact_part(notice, style="italic")]))
+        self.show_drawn([*title, fact_part(notice, style="italic")])
         self._refresh_lines()
 
     def _entropy_of(self, map: object) -> float | None:
@@ -151,18 +147,9 @@ class AttentionPane(SentencePane):
             self._measured = map, value if np.isfinite(value) else None
         return self._measured[1]
 
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+    def replace_by(self, message: str) -> None:
         """Show why there is no map, or none yet."""
-        self.is_waiting, self.message = is_waiting, message
-        self.title_line.show_title(Title.of(self.view, title))
         self.heatmap.show_message(message)
-        self.readout_line.show("")
-        self.legend_line.show("")
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether no map is on screen."""
-        return self.heatmap.pooled is None
 
     @property
     def shown_query(self) -> MapQuery | None:
@@ -175,16 +162,27 @@ class AttentionPane(SentencePane):
         """The name of the map on screen."""
         return None if self.shown_query is None else self.shown_query.name
 
-    async def whole_map(self, stores: Stores) -> AttentionMap:
-        """Give all weights of the map on screen.
+    @property
+    def table_name(self) -> str:
+        """The rollout has a table of its own."""
+        return "rollout" if self.shown_name is not None and self.shown_name.is_rollout else self.view
 
-        Raises
-        ------
-        EngineError : when there is no map on screen, or it cannot be computed again.
-        """
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the map on screen, and the heads that are off."""
+        if (name := self.shown_name) is None:
+            raise self.nothing_drawn
+        of = "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
+        return name.stack, of + off_subject(self.session.shown.off.heads)
+
+    async def whole_map(self) -> AttentionMap:
+        """Give all weights of the map on screen; `EngineError` when there is none, or it cannot be computed again."""
         if self.shown_query is None:
-            raise EngineError("attention is still empty; nothing was written")
-        return await stores.maps.every_weight(self.shown_query)
+            raise self.nothing_drawn
+        return await self.known.maps.every_weight(self.shown_query)
+
+    async def whole_table(self) -> AnyTable:
+        """Give a row for every weight."""
+        return map_table(await self.whole_map())
 
     @property
     def cell(self) -> tuple[int, int] | None:
@@ -215,4 +213,4 @@ class AttentionPane(SentencePane):
     def _read_out(self) -> None:
         self._refresh_lines()
         if not self.session.change(cell=self.heatmap.cursor):
-            self.post_message(CellMoved())
+            self.post_message(DrawingWanted())

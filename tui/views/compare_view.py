@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from textual import on
-from textual.app import ComposeResult
 
 from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.analysis.ranks import spectrum_table
@@ -33,14 +31,12 @@ from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
+from tui.views.attention_view import map_in_parts
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, TitledMap
 from tui.widgets.spectra import HeadValue, HeadValues, SpectraView
-
-COMPARED = "compare difference"
-"""The name of the work that computes a difference."""
 
 
 class ComparePane(SentencePane):
@@ -57,25 +53,16 @@ class ComparePane(SentencePane):
     }
 
     def __init__(self) -> None:
-        super().__init__()
-        self.add_class("-table")
         self.graph = SpectraView(name="spectra")
         self.maps = MapGrid()
         self.values = HeadValues()
         self.legend_line = Line(classes="pane-legend")
+        super().__init__(self.graph, self.maps, self.values, self.legend_line)
+        self.add_class("-table")
         self._names: tuple[str, ...] = ()
         self._curves: tuple[Curve, ...] = ()
         self.side = Side.SPECTRA
         self._show_side(Side.SPECTRA)
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, what is compared, the heads' values, the legend and the readout."""
-        yield self.title_line
-        yield self.graph
-        yield self.maps
-        yield self.values
-        yield self.legend_line
-        yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
@@ -103,10 +90,10 @@ class ComparePane(SentencePane):
         is_graph = side is Side.SPECTRA
         self.graph.display, self.maps.display, self.legend_line.display = is_graph, not is_graph, not is_graph
         self.values.display = side is not Side.DIFFERENCE
-        self.is_of_sentence, self.is_waiting = not is_graph, True
+        self.is_of_sentence, self.is_waiting, self.is_blank = not is_graph, True, True
         self._names = ()
         if self.is_mounted:
-            self._set_title(())
+            self.show_title(())
             if self.has_focus_within:
                 self.focus_view()
 
@@ -114,23 +101,14 @@ class ComparePane(SentencePane):
         """Give the focus to the spectra, or to the map that leads."""
         self.screen.set_focus(self.graph if self.side is Side.SPECTRA else self.maps.leading)
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether neither spectra nor maps are on screen."""
-        return not self._names
-
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Show why there is nothing to compare, or nothing yet."""
-        self.is_waiting = is_waiting
+    def replace_by(self, message: str) -> None:
+        """Show a message in the place of the spectra or the maps."""
         self._names, self._curves = (), ()
-        self._set_title(title)
+        self.values.show(())
         if self.side is Side.SPECTRA:
             self.graph.show_message(message)
         else:
             self.maps.show([TitledMap(Title(), message)])
-        self.values.show(())
-        self.legend_line.show("")
-        self.readout_line.show("")
 
     def _draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
         """Draw the heads' spectra, with the chance of the selected head or else of the last."""
@@ -148,27 +126,26 @@ class ComparePane(SentencePane):
                 self.show_message((), why_not or COMPUTING, is_waiting=not why_not)
             else:
                 self.is_waiting = True
-                self._set_title(title, (COMPUTING,))  # the curves on screen stay until the next come
+                self.show_title(title, (COMPUTING,))  # the curves on screen stay until the next come
             return
         front = heads.index(shown.selected) if shown.selected in heads else len(heads) - 1
         if not heads[front].stack.endswith(DELTA):
             title.append(fact_part(f"chance of {names[front]}"))
-        self._names, self.is_waiting = tuple(names), False
+        self._names = tuple(names)
         self._curves = tuple(_curve_of_heads(matrix, names, found, found[front]) for matrix in MATRICES)
-        self._set_title(title)
+        self.show_drawn(title)
         self.graph.show(self._curves)
         self._read_out_spectra()
 
     def _draw_maps(
         self, shown: Shown, stores: Stores, sentence: Sentence, heads: Sequence[Head], names: Sequence[str]
     ) -> None:
-        titled, tokens = [], (sentence.tokens, sentence.tokens)
+        titled = []
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
             source: MapSource | str
             if sentence.is_long:
-                part = partial(stores.maps.part, query, f"compare {head.stack} {head}")
-                source = MapSource(query, tokens, part, spelled=partial(spell_map, sentence=sentence))
+                source = map_in_parts(stores.maps, query, sentence, f"compare {head.stack} {head}")
             else:
                 map = stores.maps.of_head(query)
                 if map is None:  # ask for one layer after the other
@@ -190,8 +167,7 @@ class ComparePane(SentencePane):
         title = [named, *_off_parts(shown)]
         query = difference_query(shown, pair)
         if sentence.is_long:
-            part, spelled = partial(stores.maps.part, query, COMPARED), partial(spell_map, sentence=sentence)
-            source = MapSource(query, (sentence.tokens, sentence.tokens), part, is_signed=True, spelled=spelled)
+            source = map_in_parts(stores.maps, query, sentence, "compare difference")
         else:
             map = _difference(stores, query, base, other)
             if not isinstance(map, AttentionMap):
@@ -202,39 +178,41 @@ class ComparePane(SentencePane):
         self._show_maps(title, [above.fit(0).plain], [TitledMap(above, source)], shown)
 
     def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
-        self._names, self._curves, self.is_waiting = tuple(names), (), False
-        self._set_title(title)
+        self._names, self._curves = tuple(names), ()
+        self.show_drawn(title)
         self.maps.show(maps, shown.map_scale, is_numbered=shown.is_numbered)
         self._read_out_maps()
 
-    def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
-        """Name the table of what is drawn, and its subject, for a file."""
-        if self.side is Side.DIFFERENCE:
-            return "difference", _subject(reversed(compared_pair(shown) or ()), stores, "-less-")
-        heads = _subject(compared_heads(shown), stores)
-        if self.side is Side.MAPS:
-            return "attention", heads
-        return "spectrum", heads if shown.distance is None else f"{heads}-distance{shown.distance}"
+    @property
+    def table_name(self) -> str:
+        """The name of the table of what is drawn."""
+        return {Side.SPECTRA: "spectrum", Side.MAPS: "attention", Side.DIFFERENCE: "difference"}[self.side]
 
-    async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the heads, of a difference the one that is subtracted last."""
+        shown, heads, between = self.session.shown, compared_heads(self.session.shown), "-"
+        if self.side is Side.DIFFERENCE:
+            heads, between = (compared_pair(shown) or ())[::-1], "-less-"
+        subject = between.join(head_name(head, self.known.outline).replace(" ", ".") for head in heads)
+        if self.side is Side.SPECTRA and shown.distance is not None:
+            subject += f"-distance{shown.distance}"
+        return None, subject
+
+    async def whole_table(self) -> AnyTable:
         """Give the table of what is drawn: each spectrum with its own chance, or every weight of the maps.
 
         For a long sentence it has the blocks that are drawn; a difference has every weight even then.
-
-        Raises
-        ------
-        EngineError : when nothing is drawn yet, or the maps cannot be computed again.
         """
+        shown, stores = self.session.shown, self.known
         heads, pair = compared_heads(shown), compared_pair(shown)
-        nothing = EngineError("compare is still empty; nothing was written")
         if self.side is Side.SPECTRA:
             found = [spectrum for head in heads for spectrum in stores.spectra.listed(head, shown.distance)]
             if not found:
-                raise nothing
+                raise self.nothing_drawn
             return spectrum_table(found)
         drawn = [each.part for each in self.maps.heatmaps if each.part is not None]
         if not self._names or not drawn:
-            raise nothing
+            raise self.nothing_drawn
         if self.side is Side.DIFFERENCE and pair is not None:
             query = difference_query(shown, pair)
             map = _difference(stores, query, str(pair[0]), str(pair[1])) if self._is_whole else None
@@ -244,7 +222,7 @@ class ComparePane(SentencePane):
             return difference_of_heads_table(both, map_of(pair[1]))
         if not self._is_whole:
             if len(drawn) < len(heads):
-                raise nothing
+                raise self.nothing_drawn
             return block_table(drawn)
         queries = (MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads)
         found_maps = (stores.maps.of_head(query) for query in queries)
@@ -278,7 +256,7 @@ class ComparePane(SentencePane):
             return
         self.session.change(spectra_scale="log" if self.scale == "linear" else "linear")
 
-    def _set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Show what is compared, how far that is, and the scale."""
         scale = fact_part(f"{self.graph.scale} scale" if self.side is Side.SPECTRA else "")
         self.title_line.show_title(Title.of(f"{self.view} {self.side.value}", [*title, scale], state=state))
@@ -336,11 +314,6 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
     if (less.query_tokens, less.key_tokens) != (more.query_tokens, more.key_tokens):
         return EngineError(f"the maps of {base} and {other} have different tokens, so there is no difference")
     return replace(less, other=more.weights)
-
-
-def _subject(heads: Iterable[Head], stores: Stores, between: str = "-") -> str:
-    """Name heads for the name of a file."""
-    return between.join(head_name(head, stores.outline).replace(" ", ".") for head in heads)
 
 
 def _off_parts(shown: Shown) -> list[Part]:

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from textual import on
-from textual.app import ComposeResult
 
 from engine.analysis.attention import attention_table, block_table
 from engine.values.attention import AT_ONCE, MapName, MapQuery, PooledBlock, PooledMap
@@ -16,7 +15,7 @@ from engine.values.heads import Head
 from engine.values.table import AnyTable
 from tui.drawing.levels import Scale
 from tui.drawing.readout import weight_readout
-from tui.drawing.titles import Part, Title, fact_part, layer_part, off_part
+from tui.drawing.titles import Part, fact_part, layer_part, off_part
 from tui.drawing.token_spelling import spell_map
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -35,22 +34,15 @@ class HeadsPane(SentencePane):
     asks = ("maps",)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.add_class("-table")
         self.maps = SmallMaps()
         self.legend_line = Line(classes="pane-legend")
+        super().__init__(self.maps, self.legend_line)
+        self.add_class("-table")
         self.of_layer: Head | None = None
         self._count = 0
         self._title: Sequence[Part] = ()
         self._drawn: Mapping[int, PooledMap] = {}
         self._spelled: Mapping[int, PooledMap] = {}
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the maps, the legend and the readout."""
-        yield self.title_line
-        yield self.maps
-        yield self.legend_line
-        yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the maps of the selected layer's heads that have come so far."""
@@ -79,7 +71,7 @@ class HeadsPane(SentencePane):
             return
         if found is not self._drawn:
             self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
-        self.of_layer, self.is_waiting = layer, False
+        self.of_layer = layer
         notice = sentence.notice.removeprefix("the model reads the ")
         labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
         written = [
@@ -87,42 +79,35 @@ class HeadsPane(SentencePane):
             for head, label in zip(names, labels, strict=True)
         ]
         self.maps.show(tiles, written, self._spelled, shown.map_scale)
-        self._title = [*title, fact_part(notice)]
+        self.show_drawn([*title, fact_part(notice)])
         self._read_out()
 
     def drawing_key(self, shown: Shown, stores: Stores) -> Hashable:
         """Add the size of the maps."""
         return super().drawing_key(shown, stores), self.maps.size
 
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Show why there are no maps, or none yet."""
-        self.of_layer, self.is_waiting, self._title = None, is_waiting, title
-        self.maps.show_message(message, self._count if is_waiting else 0)
-        self._set_title()
-        self.legend_line.show("")
-        self.readout_line.show("")
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether no maps are on screen."""
-        return not self.maps.maps
+    def replace_by(self, message: str) -> None:
+        """Show why there are no maps, or none yet; while they are computed, the cursor can move between the heads."""
+        self.of_layer = None
+        self.maps.show_message(message, self._count if self.is_waiting else 0)
 
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
         return self.maps.scale
 
-    def _set_title(self) -> None:
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Name the layer, and where not all maps are in view, the number of the one under the cursor."""
+        self._title = title
         at, count = self.maps.position, quantity(self._count, "head")
-        parts = [*self._title[:1], *[fact_part(f"{at} of {count}" if at else count, " · ")] * bool(self._title)]
-        self.title_line.show_title(Title.of(self.view, [*parts, *self._title[1:]]))
+        counted = [fact_part(f"{at} of {count}" if at else count, " · ")] if title else []
+        super().show_title([*title[:1], *counted, *title[1:]], state)
 
     def _read_out(self) -> None:
         """Write the legend, and the largest weight of the map under the cursor."""
         if self.of_layer is None:
             return
-        self._set_title()
+        self.show_title(self._title)
         self.legend_line.show(self.maps.legend(self.legend_line.size.width - 2))
         pooled, number = self.maps.pooled, self.maps.cursor
         if pooled is None or not pooled.values.size:
@@ -152,25 +137,26 @@ class HeadsPane(SentencePane):
     def _open_map(self) -> None:
         self.app.call_later(self.app.run_action, "views.open_map('maps')")
 
-    def table_name(self, shown: Shown, stores: Stores) -> tuple[str, str]:
-        """Name the table of what is drawn, and its subject, for a file."""
-        return "attention", f"{shown.selected and shown.selected.whole_layer}-heads"
+    @property
+    def table_name(self) -> str:
+        """It has the table of attention."""
+        return "attention"
 
-    async def table_of_heads(self, shown: Shown, stores: Stores) -> AnyTable:
-        """Give every weight of the maps; for a long sentence, the blocks that are drawn.
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the layer."""
+        selected = self.session.shown.selected
+        return None, f"{selected and selected.whole_layer}-heads"
 
-        Raises
-        ------
-        EngineError : when nothing is drawn yet.
-        """
+    async def whole_table(self) -> AnyTable:
+        """Give every weight of the maps; for a long sentence, the blocks that are drawn."""
         layer, drawn = self.of_layer, self._drawn
         if layer is None or len(drawn) < self._count:
             raise EngineError("some layer maps are still missing; nothing was written")
-        queries, keys = _size(drawn)
+        shown, (queries, keys) = self.session.shown, _size(drawn)
         if queries * keys > AT_ONCE:
             return block_table(list(drawn.values()))
         query = MapQuery(shown.text or "", MapName(layer.stack, layer.layer, None), shown.off_in_maps)
-        maps = await stores.maps.every_map(query)
+        maps = await self.known.maps.every_map(query)
         return attention_table(maps.select(number) for number in range(len(maps.weights)))
 
 

@@ -8,15 +8,14 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 
-from engine.values.errors import EngineError
 from engine.values.table import Table
 from engine.values.views import CONTRIBUTIONS, LENS
+from tui.drawing.facts import subject_of
 from tui.drawing.lens_map import LensMap
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import first_fitting, fit, quote_text
-from tui.drawing.titles import Part, Title, pair_part
+from tui.drawing.titles import Part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import table_query
@@ -47,21 +46,13 @@ class LensPane(Pane):
     foot_keys: ClassVar[Mapping[str, str]] = {"lens.choose": "What makes it", "app.predictions": "Contributions"}
 
     def __init__(self) -> None:
-        super().__init__()
-        self.add_class("-table")
         self.grid = LensGrid()
         self.legend_line = Line(classes="pane-legend")
         self.choice_lines = [Line(classes="pane-readout") for _ in range(LENS.top)]
+        super().__init__(self.grid, self.legend_line, *self.choice_lines)
+        self.add_class("-table")
         self.shown: LensMap | None = None
         self._position: int | None = None
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the grid, its legend and the likeliest tokens: one a line, or all on the readout."""
-        yield self.title_line
-        yield self.grid
-        yield self.legend_line
-        yield from self.choice_lines
-        yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the lens of the sentence, or show why there is none."""
@@ -79,7 +70,7 @@ class LensPane(Pane):
 
     def _show(self, table: Table, title: list[Part], position: int | None) -> None:
         """Draw a table; the cursor follows a change of the position at which the model predicts."""
-        self.is_waiting = self.is_stopped = False
+        self.is_stopped = False
         if self.shown is None or self.shown.table is not table:
             self.shown = LensMap(table)
             self.grid.show(self.shown, position)
@@ -88,21 +79,13 @@ class LensPane(Pane):
         self._position = position
         if (pair := self.shown.pair) is not None:
             title = [*title, pair_part(*pair)]
-        self.title_line.show_title(Title.of(self.view, title))
+        self.show_drawn(title)
         self.read_out()
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether no lens is on screen that could stay for a moment."""
-        return self.shown is None
-
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+    def replace_by(self, message: str) -> None:
         """Show why there is no lens, or none yet."""
-        self.is_waiting, self.shown = is_waiting, None
-        self.title_line.show_title(Title.of(self.view, title))
+        self.shown = None
         self.grid.show_message(message)
-        self.legend_line.show("")
-        self.readout_line.show("")
 
     @on(LensGrid.Moved)
     def read_out(self) -> None:
@@ -158,15 +141,15 @@ class LensPane(Pane):
             self.session.change(token=f"#{number}", position=self._position)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
 
-    def table_on_screen(self) -> Table:
-        """Give the rows of all cells.
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the model."""
+        self.table_on_screen()
+        return self.selected_stack, subject_of(None)
 
-        Raises
-        ------
-        EngineError : when it shows nothing yet.
-        """
+    def table_on_screen(self) -> Table:
+        """Give the rows of all cells."""
         if self.shown is None:
-            raise EngineError("the lens view shows nothing yet; nothing was written")
+            raise self.nothing_drawn
         return self.shown.table
 
     def cell_on_screen(self) -> Table:

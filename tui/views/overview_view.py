@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Size
 from textual.timer import Timer
-from textual.widgets import Input
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
@@ -25,14 +22,13 @@ from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import explain_empty, measure_readout
 from tui.drawing.text import first_fitting
-from tui.drawing.titles import Part, Title, fact_part
-from tui.state.overview_measures import LOGARITHMIC, MEASURES, SIGNED, by_spread, group_after, overview_fields, table_of
+from tui.drawing.titles import Part, fact_part
+from tui.state.overview_measures import LOGARITHMIC, SIGNED, group_after, overview_fields, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
-from tui.toolkit.messages import ConditionWanted, HeadEntered, Notice
+from tui.toolkit.messages import HeadEntered, Notice
 from tui.views.pane import Pane
-from tui.widgets.field import MeasureInput, NameInput
 from tui.widgets.head_map import EXTREMES, LIST_WIDTH, ExtremeHeads, HeadMap, Histogram
 from tui.widgets.line import Line
 
@@ -57,8 +53,7 @@ class OverviewPane(Pane):
     uses = ("selected", "overview", "epsilon", "text")
     asks = ("spectra", "tables")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "find", "Measure", id="overview.find", priority=True),
-        Binding("enter", "take", "Show it", show=False, id="overview.take", priority=True),
+        Binding("slash", "screen.search", "Measure", id="overview.find"),
         Binding("full_stop", "group(1)", "Next matrix; circuits, patterns", show=False, id="overview.next_group"),
         Binding("comma", "group(-1)", "Previous matrix", show=False, id="overview.group_before"),
     ]
@@ -72,13 +67,13 @@ class OverviewPane(Pane):
     }
 
     def __init__(self) -> None:
-        super().__init__()
-        self.add_class("-table")
         self.map = HeadMap()
         self.extremes = ExtremeHeads(self.map)
         self.histogram = Histogram(self.map)
-        self.name_input = MeasureInput()
         self.explanation_line = Line(classes="pane-legend")
+        maps = Container(self.map, self.extremes, id="overview-maps")
+        super().__init__(maps, self.histogram, self.explanation_line)
+        self.add_class("-table")
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
         self._outline: ModelOutline | None = None
@@ -87,17 +82,6 @@ class OverviewPane(Pane):
         self._trouble = ""
         self._part: TableKey | None = None
         self._moving: Timer | None = None
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the map with its extremes, the histogram, the explanation and the readout."""
-        yield self.title_line
-        yield self.name_input
-        with Container(id="overview-maps"):
-            yield self.map
-            yield self.extremes
-        yield self.histogram
-        yield self.explanation_line
-        yield self.readout_line
 
     def focus_view(self) -> None:
         """Give the focus to the map."""
@@ -123,7 +107,7 @@ class OverviewPane(Pane):
         scale = "log scale" if self.scale is not None and self.scale.scale == "log" else ""
         known = f"{self.shown.known} of " if self.shown.known < len(cells) else ""
         facts = map(fact_part, (epsilon, scale, f"{known}{quantity(len(cells), 'head')}"))
-        self.title_line.show_title(Title.of(self.view, [Part(measure, " "), *facts]))
+        self.show_title([Part(measure, " "), *facts])
         self.map.show(self.shown, self.scale)
         self._draw_around()
         self.read_out()
@@ -175,12 +159,11 @@ class OverviewPane(Pane):
             return
         cell, name, label = shown.cell(head), head_name(head, stores.outline), stores.labels.of(head)
         chance, trouble = self._chance_of(head, self.session.shown, stores)
-        if not self.name_input.display:
-            said = meaning(shown.measure, self.session.shown.epsilon) or explain(shown.measure, HEADS.name)
-            short = said.partition(": ")[2] or said  # the title has the measure's name
-            formula = explain(shown.measure, HEADS.name).rpartition(": ")[2]
-            ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
-            self.explanation_line.show(trouble or self._trouble or first_fitting(room, *ways))
+        said = meaning(shown.measure, self.session.shown.epsilon) or explain(shown.measure, HEADS.name)
+        short = said.partition(": ")[2] or said  # the title has the measure's name
+        formula = explain(shown.measure, HEADS.name).rpartition(": ")[2]
+        ways = (f"{said}  ·  {formula}", said, short) if formula not in said else (said, short)
+        self.explanation_line.show(trouble or self._trouble or first_fitting(room, *ways))
         if cell is None or isinstance(cell, str):
             empty = trouble or explain_empty(shown.measure, {"stack": head.stack, shown.measure: None})
             why = "computing …" if cell is None else f"empty: {empty}"
@@ -213,15 +196,15 @@ class OverviewPane(Pane):
             why = "it has a sign" if self.scale.is_signed else "it is not above zero"
             self.post_message(Notice(f"{measure} has no log scale: {why}"))
 
-    def table_on_screen(self) -> Table:
-        """Give the measure of all heads.
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the measure."""
+        self.table_on_screen()
+        return self.selected_stack, self.session.shown.overview
 
-        Raises
-        ------
-        EngineError : when it shows nothing yet.
-        """
+    def table_on_screen(self) -> Table:
+        """Give the measure of all heads."""
         if self.shown is None or not self.shown.known:
-            raise EngineError("the overview is still empty; nothing was written")
+            raise self.nothing_drawn
         return self.shown.table()
 
     def on_resize(self) -> None:
@@ -251,13 +234,9 @@ class OverviewPane(Pane):
         self.map.styles.height = used.height + 1 if room is below else "1fr"
         self.query_one("#overview-maps").styles.layout = "horizontal" if room is beside else "vertical"
         self.histogram.styles.height = max(bars, min(lines - used.height - (alone.height - room.height), 9))
-        self._show_or_hide_explanation()
+        self.explanation_line.display = self.size.height >= LOW
         self._draw_around()
         self.histogram.refresh()
-
-    def _show_or_hide_explanation(self) -> None:
-        """Leave the explanation out of a low pane, but not while it lists the names that match what is typed."""
-        self.explanation_line.display = self.size.height >= LOW or self.name_input.display
 
     @on(HeadMap.Moved)
     def _moved(self) -> None:
@@ -285,60 +264,7 @@ class OverviewPane(Pane):
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the keys of the line for names, or those of the map, whichever has the focus."""
-        is_typing = self.screen.focused is self.name_input
-        return action not in ("find", "take", "group") or (action == "take") == is_typing
-
     def action_group(self, step: int) -> None:
         """Show the same measure of the next matrix, or the first of circuits or patterns."""
         if self.shown is not None:
             self.session.change(**overview_fields(group_after(self.shown.measure, step)))
-
-    def action_find(self) -> None:
-        """Open the line for a measure's name."""
-        self.name_input.display = True
-        self.name_input.value = ""
-        if self.stores is not None:
-            self.name_input.columns = by_spread(self.stores, self.session.shown)
-        self._show_or_hide_explanation()
-        self.screen.set_focus(self.name_input)
-        self._suggest()
-
-    def action_take(self) -> None:
-        """Show the named measure once all that was typed is in the line."""
-        self.name_input.finish()
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        if self.name_input.display:
-            self._suggest()
-
-    def _suggest(self) -> None:
-        """List the measures that match what is typed; Enter shows the first."""
-        if not self.name_input.found:
-            self.explanation_line.show(self.name_input.why_none)
-            return
-        first, *others = self.name_input.found
-        self.explanation_line.show(Text.assemble((first, "bold"), "  ", "  ".join(others[:12])))
-
-    @on(NameInput.Finished)
-    def _finished(self) -> None:
-        """Show the measure, or for a condition the table of all heads; what is neither stays in the line."""
-        word, found = self.name_input.word, self.name_input.found
-        if self.name_input.is_of_table:
-            self.post_message(ConditionWanted(self.name_input.value.strip()))
-        elif word and not found:
-            return
-        self._close()
-        if found and word:
-            self.session.change(**overview_fields(word if word in MEASURES else found[0]))
-
-    @on(NameInput.Cleared)
-    def _close(self) -> None:
-        """Close the line and go back to the map."""
-        self.name_input.display = False
-        self._show_or_hide_explanation()
-        self.screen.set_focus(self.map)
-        self.read_out()

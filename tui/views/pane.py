@@ -6,21 +6,27 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.widget import Widget
 
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+from engine.values.table import AnyTable
 from tui.drawing.levels import SCALES, Scale
-from tui.drawing.titles import Part
+from tui.drawing.titles import Part, Title
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import RoomChanged
+from tui.toolkit.messages import DrawingWanted
 from tui.widgets.line import Frame, Line
 
 
 class Pane(Frame):
     """A view beside the tree.
+
+    Parameters
+    ----------
+    parts : stand between the title and the readout.
 
     Attributes
     ----------
@@ -32,6 +38,8 @@ class Pane(Frame):
     follows_cursor : whether it shows the cell under the map's cursor.
     is_of_sentence : whether it stays the active view when another sentence is typed.
     is_stopped : whether a person stopped what it is still missing.
+    message : stands in the place of what there is to draw; empty once that is drawn.
+    is_blank : whether nothing is on screen that could stay for a moment.
     is_waiting : whether it shows no answer to what is asked now, neither a value nor an error.
     is_unfinished : whether a part of the answer is missing.
     uses : the fields of `Shown` that it draws.
@@ -48,13 +56,22 @@ class Pane(Frame):
     uses: ClassVar[tuple[str, ...]] = tuple(each.name for each in fields(Shown))
     asks: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, *parts: Widget) -> None:
         super().__init__(self.view, "framed pane", key=f"app.{self.view}")
+        self.parts = parts
+        self.message = ""
+        self.is_blank = True
         self.is_waiting = True
         self.is_unfinished = False
         self.is_stopped = False
         self._drawing_key: Hashable = None
         self.readout_line = Line(classes="pane-readout")
+
+    def compose(self) -> ComposeResult:
+        """Stack the title, the parts and the readout."""
+        yield self.title_line
+        yield from self.parts
+        yield self.readout_line
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
@@ -85,13 +102,26 @@ class Pane(Frame):
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw what is known of what is shown; looking it up in a store asks for what is missing."""
 
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
+        """Show what is drawn, and in many words and in fewer, how far it is."""
+        self.title_line.show_title(Title.of(self.view, title, state=state))
+
+    def show_drawn(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
+        """Note that there is something to see, and show its title."""
+        self.message, self.is_waiting, self.is_blank = "", False, False
+        self.show_title(title, state)
+
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show why there is nothing to draw, or nothing yet."""
-        raise NotImplementedError
+        self.message, self.is_waiting, self.is_blank = message, is_waiting, True
+        for line in (*self.parts, self.readout_line):
+            if isinstance(line, Line):
+                line.show("")
+        self.replace_by(message)
+        self.show_title(title)
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether nothing is on screen that could stay for a moment."""
+    def replace_by(self, message: str) -> None:
+        """Show a message in the place of what was drawn."""
         raise NotImplementedError
 
     def show_missing(self, title: Sequence[Part], answer: object, message: str, *, is_late: bool) -> None:
@@ -122,6 +152,43 @@ class Pane(Frame):
             message = f"press {key_of(self.app, 'app.sentence')} and type a sentence"
         self.show_message(title, "\n".join(filter(None, (message, stores.maps.warning))), is_waiting=is_waiting)
 
+    # --- what can be taken away
+
+    @property
+    def table_name(self) -> str:
+        """The name of its table."""
+        return self.view
+
+    def table_subject(self) -> tuple[str | None, str]:
+        """Give the stack and the subject of the table, for a file's name; `EngineError` when nothing is drawn yet."""
+        raise NotImplementedError
+
+    def table_on_screen(self) -> AnyTable:
+        """Give the table of what is drawn; `EngineError` when nothing is drawn yet."""
+        raise NotImplementedError
+
+    async def whole_table(self) -> AnyTable:
+        """Give that table, with what is not in memory; `EngineError` when it cannot be computed again."""
+        return self.table_on_screen()
+
+    @property
+    def nothing_drawn(self) -> EngineError:
+        """The error that there is nothing to write yet."""
+        return EngineError(f"{self.view} is still empty; nothing was written")
+
+    @property
+    def known(self) -> Stores:
+        """The stores of the open model; `EngineError` when none is open."""
+        if self.stores is None:
+            raise EngineError("no model is open yet; nothing was written")
+        return self.stores
+
+    @property
+    def selected_stack(self) -> str | None:
+        """The stack of what is selected."""
+        selected = self.session.shown.selected
+        return None if selected is None else selected.stack
+
     def step_back(self) -> bool:
         """Undo one thing before escape leaves the view; False where there is nothing to undo."""
         return False
@@ -148,7 +215,7 @@ class SentencePane(Pane):
 
     def on_resize(self) -> None:
         """Draw again at the new size."""
-        self.post_message(RoomChanged())
+        self.post_message(DrawingWanted())
 
     def sentence_of(self, shown: Shown, stores: Stores, title: Sequence[Part]) -> Sentence | None:
         """Give the sentence as the model reads it; None where there is none yet, and a message shows why."""

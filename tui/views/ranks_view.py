@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from engine.analysis.ranks import rank_rows_beside_chance
 from engine.mathematics.measures import MEASURES
 from engine.values.heads import DELTA, MATRICES, Head
-from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
+from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, Cell, LargeTable
 from engine.values.views import meaning
-from tui.drawing.facts import distance_text
+from tui.drawing.facts import distance_text, subject_of
 from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, layer_part
@@ -82,9 +82,10 @@ class RanksPane(RowsPane):
 
     def __init__(self) -> None:
         self.table = RanksTable(name="ranks")
-        super().__init__(RANK_COLUMNS, self.table)
-        self.table.leads = self._leads
         self.chance_line = Line(classes="pane-chance")
+        super().__init__(RANK_COLUMNS, self.table, self.chance_line)
+        self.explanation_line = self.readout_line
+        self.table.leads = self._leads
         self._names: tuple[Head, ...] = ()
         self._troubles: Mapping[Head, str] = {}
         self._all_names: tuple[Head, ...] = ()
@@ -93,21 +94,12 @@ class RanksPane(RowsPane):
         self._chance: Sequence[Cell] = ("",) * len(COLUMNS.names)
         self.measure = MEASURES[0]
         self._selected: Head | None = None
-        self._picked: tuple[Head, ...] = ()
         self._place: int | None = None
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """The keys of the measure, then those that find rows."""
         return {"app.next_measure": "Measure", "app.more": "ε", **super().foot_keys}
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the filter, the table, chance and the explanation of the measure."""
-        yield self.title_line
-        yield self.filter_input
-        yield self.table
-        yield self.chance_line
-        yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw one measure of a layer's heads and of the whole layer, or of the model's layers."""
@@ -131,10 +123,6 @@ class RanksPane(RowsPane):
         self._troubles = {name: why for name in names if (why := spectra.why_not(name))}
         self._all_names, self.measure = tuple(names), measure_named(shown.measure)
         self._rows = [row for rows in measures.values() for row in rows.values()]
-        if selected in self._picked:  # the cursor may be on a head picked later, which is not selected yet
-            self._picked = self._picked[self._picked.index(selected) + 1 :]
-        elif selected != self._selected:
-            self._picked = ()
         before, self._selected = self._selected, selected
         self.is_waiting = not self._rows and not self._troubles
         self.is_unfinished = len(measures.keys() | self._troubles.keys()) < len(names)
@@ -144,7 +132,7 @@ class RanksPane(RowsPane):
         self.strike(frozenset(shown.off.heads))
         of = f", ε {shown.epsilon:g}" if shown.measure == "energy_rank" else f" (energy ε {shown.epsilon:g})"
         said = self.measure.title
-        self.set_title(title, (f"{said}{of}", said, ""))
+        self.show_title(title, (f"{said}{of}", said, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # changes have no chance
         missing = NONE if has_none or selected in self._troubles else "…"
         chance = spectra.chance(selected or names[0], shown.measure, shown.epsilon)
@@ -177,7 +165,7 @@ class RanksPane(RowsPane):
 
     def read_out(self) -> None:
         """Explain the measure, or say why the line under the cursor has no numbers."""
-        if not self.filter_input.display:
+        if not self.is_filtering:
             place = self.table.place
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
             said, formula = meaning(self.measure.name, self.session.shown.epsilon), self.measure.formula
@@ -206,9 +194,21 @@ class RanksPane(RowsPane):
         self.table.strikes = (lambda row: row[0] in labels) if labels else None
         self.table.refresh()
 
-    def matching_rows(self, table: AnyTable) -> LargeTable:
-        """Give the rows of a ``ranks`` table that match the filter."""
-        return LargeTable(table.name, table.columns, self._matching(list(table.rows)))
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the layer and the distance, or the model."""
+        self.table_on_screen()
+        shown, name = self.session.shown, self.session.shown.selected
+        distance = None if name is None else shown.distance
+        return self.selected_stack, subject_of(name and name.whole_layer, distance)
+
+    def table_on_screen(self) -> LargeTable:
+        """Give the rows of the ``ranks`` table that match the filter, beside chance."""
+        shown, spectra = self.session.shown, self.known.spectra
+        distance = None if shown.selected is None else shown.distance
+        if not (found := [each for name in self._all_names for each in spectra.listed(name, distance)]):
+            raise self.nothing_drawn
+        rows = list(rank_rows_beside_chance(found, shown.epsilon))
+        return LargeTable(self.view, RANKS_BESIDE_CHANCE_COLUMNS, self._matching(rows))
 
     def _matching(self, rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
         return [rows[number] for number in self._filter.matches(rows)]
@@ -235,8 +235,7 @@ class RanksPane(RowsPane):
             )
             for name in names
         )
-        wanted = self._picked[-1] if self._picked else self._selected
-        line = names.index(wanted) if wanted in names else None
+        line = names.index(self._selected) if self._selected in names else None
         if lines != self.table.rows:
             self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS, place=line)
         elif line is not None:
@@ -294,10 +293,7 @@ class RanksPane(RowsPane):
         """Select the head under the cursor."""
         self._place = self.table.place
         if self._place is not None:
-            name = self._names[self._place]
-            if name != (self._picked[-1] if self._picked else self._selected):
-                self._picked = (*self._picked, name)
-            self.session.change(selected=name)
+            self.session.change(selected=self._names[self._place])
 
 
 def _label(name: Head, names: Sequence[Head]) -> str:

@@ -17,7 +17,7 @@ from tui.drawing.titles import Part, Title, fact_part
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Notice
 from tui.views.pane import Pane
-from tui.widgets.field import FilterInput
+from tui.widgets.field import last_word
 from tui.widgets.line import Line
 from tui.widgets.table_grid import TableGrid
 
@@ -29,31 +29,29 @@ class RowsPane(Pane):
     ----------
     columns : that a filter can name.
     grid : draws the rows.
-    explanation_line : shows how many rows match, or what is wrong with the filter; the readout unless given.
+    line : stands below them.
 
     Attributes
     ----------
+    columns : that the filter can name.
+    explanation_line : shows how many rows match, or what is wrong with the filter.
     struck : heads that are off, whose rows are struck out.
     set_shown : the name of the set of columns on screen; empty for the first one.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # With priority, so that keys typed fast after them reach the widget that they give the focus to.
-        Binding("slash", "filter", "Filter", id="table.filter", priority=True),
-        Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
+        Binding("slash", "screen.filter", "Filter", id="table.filter"),
         Binding("escape", "step_back", "All rows again", id="table.all_rows"),
     ]
 
-    def __init__(self, columns: Sequence[str], grid: TableGrid, explanation_line: Line | None = None) -> None:
-        super().__init__()
-        self.grid = grid
+    def __init__(self, columns: Sequence[str], grid: TableGrid, line: Line) -> None:
+        self.grid, self.explanation_line, self.columns = grid, line, tuple(columns)
+        super().__init__(grid, line)
         self.struck: frozenset[Head] = frozenset()
         self.set_shown = ""
-        self.filter_input = FilterInput()
-        self.filter_input.display = False
-        self._columns = self.filter_input.columns = tuple(columns)
-        self.explanation_line = explanation_line or self.readout_line
         self._filter = self._applied = parse_filter("", ())
+        self._is_asked = self._is_wrong = False
+        """Whether the filter is asked for, and whether what is typed is none, so that another one is in use."""
         self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._is_selected_hidden = False
         """Whether the filter hides the rows of the selected head, so that the cursor stays on another's."""
@@ -126,7 +124,7 @@ class RowsPane(Pane):
 
     # --- the title
 
-    def set_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Show what the rows are of, how far they are, how many match, and how many columns are to the right."""
         self._title = title, state
         left, rows = self.counts
@@ -146,7 +144,7 @@ class RowsPane(Pane):
     @on(TableGrid.ColumnsScrolled)
     def refresh_title(self) -> None:
         """Write the title again, with the counts and the room of now."""
-        self.set_title(*self._title)
+        self.show_title(*self._title)
 
     def on_resize(self) -> None:
         """Write as much in the lines as fits, once they have their new width."""
@@ -157,7 +155,7 @@ class RowsPane(Pane):
     def refresh_counts(self) -> None:
         """Show how many rows match now."""
         self.refresh_title()
-        if self.filter_input.display and self.filter_input.value == self._filter.text:
+        if self.is_filtering and not self._is_wrong:
             self._show_count()
 
     @property
@@ -167,8 +165,8 @@ class RowsPane(Pane):
     @property
     def why_none(self) -> str:
         """That no row matches, and the keys that help."""
-        everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
-        if not self.filter_input.display:
+        everything = f"{key_of(self.app, 'table.all_rows')} shows all rows"
+        if not self.is_filtering:
             everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
         return f"no row matches{self._so_far}; {everything}"
 
@@ -188,31 +186,21 @@ class RowsPane(Pane):
 
     def filter_by(self, text: str) -> None:
         """Filter as if a person had typed a text; one that is wrong stays in the open line."""
-        self.action_filter()
-        with self.prevent(Input.Changed):
-            self.filter_input.value = text
-        self.action_apply()
+        self.call_later(self.run_action, f"screen.filter({text!r})")
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether a filter is being typed."""
+        return self._is_asked and isinstance(self.screen.focused, Input)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the filter's key or the table's, whichever has the focus, and escape where the filter hides rows."""
-        is_typing = self.screen.focused is self.filter_input  # has_focus changes only with the next message
-        if action == "step_back":
-            return self.current_filter is not None and not is_typing
-        return action not in ("filter", "apply") or (action == "apply") == is_typing
+        """Offer escape only where the filter hides rows."""
+        return action != "step_back" or self.current_filter is not None
 
-    def action_filter(self) -> None:
-        """Open the filter line."""
-        self._applied = self._filter
-        self.filter_input.display = True
-        self.refresh_title()
-        self.screen.set_focus(self.filter_input)
-        self.filter_input.offer_to_replace()
-        self._explain_filter()
-
-    def action_apply(self) -> None:
-        """Go back to the table, and finish the filter once all that was typed is in the line."""
-        self.focus_view()
-        self.filter_input.finish()
+    def begin_filter(self) -> str:
+        """Keep the filter for as long as what is typed is wrong, and give its text."""
+        self._applied, self._is_asked = self._filter, True
+        return self._filter.text
 
     def _use(self, wanted: Filter) -> None:
         """Narrow the rows by a filter."""
@@ -221,28 +209,22 @@ class RowsPane(Pane):
         self.narrow()
         self.refresh_title()
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        if self.filter_input.display:
-            self._explain_filter()
-
-    def _explain_filter(self) -> FilterError | None:
+    def try_filter(self, text: str) -> None:
         """Filter by what is typed and show how many rows match; while it is wrong, show why and keep the last one."""
-        text = self.filter_input.value
+        column, word = text.strip(), last_word(text)
         try:
-            wanted = parse_filter(text, self._columns)
+            wanted = parse_filter(text, self.columns)
         except FilterError as error:
+            self._is_wrong = True
             if self._filter is not self._applied:
                 self._use(self._applied)
-            named = text.strip() if text.strip() in self._columns else ""
-            column = named or self.filter_input.completed
-            meaning = f"{column}: {self.explain_column(column)}" if column else str(error)
-            self.explanation_line.show(f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if named else meaning)
-            return error
+            said = f"{word}: {self.explain_column(word)}" if word in self.columns else str(error)
+            goes = f"{key_of(self.app, 'prompt.answer')} goes to " if column in self.columns else ""
+            self.explanation_line.show(goes + said)
+            return
+        self._is_wrong = False
         self._use(wanted)
         self._show_count()
-        return None
 
     def _show_count(self) -> None:
         """Show how many rows match; while nothing is typed, what can be."""
@@ -250,39 +232,32 @@ class RowsPane(Pane):
         if not left:
             self.readout_line.show("")
         self.explanation_line.show(
-            f"{left} of {quantity(rows, 'row')}{self._so_far}" if self.filter_input.value
-            else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
+            f"{left} of {quantity(rows, 'row')}{self._so_far}" if self._filter.text
+            else f"{key_of(self.app, 'prompt.complete')} completes columns; one by itself goes there"
         )  # fmt: skip
 
-    @on(FilterInput.Finished)
-    def _finished(self) -> None:
-        """Keep the filter, or go to a column that is named; leave a wrong filter in the open line."""
-        column = self.filter_input.value.strip()
-        if column in self._columns:
+    def finish_filter(self, text: str) -> None:
+        """Keep the filter, or go to a column that is named; `FilterError` when it is neither."""
+        if (column := text.strip()) in self.columns:
             self._use(self._applied)
             self.go_to_column(column)
-        elif self._explain_filter() is not None and all(each.display for each in self.ancestors_with_self):
-            self.screen.set_focus(self.filter_input)
-            return
-        self._close()
-        if self.current_filter is not None:
-            self.show_compared(self.current_filter.columns)
+        else:
+            self._use(parse_filter(text, self.columns))
+            if self.current_filter is not None:
+                self.show_compared(self.current_filter.columns)
+        self._is_asked = False
+        self.read_out()
 
-    @on(FilterInput.Cleared)
-    def _clear(self) -> None:
+    def show_all_rows(self) -> None:
+        """Remove the filter."""
+        self._is_asked = False
         self._use(parse_filter("", ()))
-        self._close()
-        self.focus_view()
+        self.read_out()
 
     def step_back(self) -> bool:
         """Show all rows again, if there is a filter."""
         if self.current_filter is None:
             return False
-        self._clear()
+        self.show_all_rows()
+        self.focus_view()
         return True
-
-    def _close(self) -> None:
-        self.filter_input.display = False
-        self.filter_input.value = self._filter.text
-        self.refresh_title()
-        self.read_out()

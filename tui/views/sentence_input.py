@@ -58,7 +58,7 @@ class SentenceInput(Field):
     leaving = "screen.leave_sentence"
 
     def __init__(self, sentences: Sentences) -> None:
-        super().__init__(compact=True, select_on_focus=False)
+        super().__init__()
         self._sentences = sentences
         self._engine: Engine | None = None
         self._line: TokenLine | None = None

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
-from tui.drawing.facts import head_name, model_facts
+from engine.values.table import AnyTable
+from tui.drawing.facts import head_name, model_facts, subject_of
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
 from tui.drawing.plots import Curve, Line
-from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, Title, fact_part
+from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, fact_part
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import MEASURING, key_of, shared_key
@@ -49,20 +50,13 @@ class SpectraPane(Pane):
     foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale"}
 
     def __init__(self) -> None:
-        super().__init__()
         self.graph = SpectraView(name="spectra")
+        self.left_out_line = LineOfText(classes="pane-left-out")
+        super().__init__(self.graph, self.left_out_line)
         self._epsilon: float | None = None
         self.is_without_curves = False
         self._other = ""
-        self.left_out_line = LineOfText(classes="pane-left-out")
         self.left_out_line.display = False
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, the graph, why spectra are left out, and the readout."""
-        yield self.title_line
-        yield self.graph
-        yield self.left_out_line
-        yield self.readout_line
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the spectra of the selected head or layer, with chance and the other model's where they are known."""
@@ -78,15 +72,14 @@ class SpectraPane(Pane):
             self.show_message(title, str(found))
         elif found is None and distance is not None and self.graph.matrices:
             self.is_waiting = True
-            self._set_title(title, COMPUTING)  # the curves on screen stay until the next come
+            self.show_title(title, (COMPUTING,))  # the curves on screen stay until the next come
         elif found is None:
             self.show_message(title, COMPUTING, is_waiting=True)
         else:
             theirs = spectra.get(name, distance, is_other=True) if stores.other else None
             self._epsilon, self._other = shown.epsilon, "" if isinstance(theirs, EngineError) else stores.other
-            self.is_waiting = False
             self._has_curves(True)
-            self._set_title(title)
+            self.show_drawn(title)
             why = (spectra.why_not(name), str(theirs) if isinstance(theirs, EngineError) else "")
             self._show_left_out("; ".join(filter(None, why)))
             of_other = {} if theirs is None or isinstance(theirs, EngineError) else theirs
@@ -121,6 +114,31 @@ class SpectraPane(Pane):
         else:
             self.session.change(distance=distance)
 
+    @property
+    def table_name(self) -> str:
+        """The name of the table of singular values."""
+        return "spectrum"
+
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name the head or layer and the distance."""
+        self.table_on_screen()
+        return self.selected_stack, subject_of(self.session.shown.selected, self.session.shown.distance)
+
+    def table_on_screen(self) -> AnyTable:
+        """Give the singular values; of two models, if both have the same matrices."""
+        spectra, shown = self.known.spectra, self.session.shown
+        name, distance = shown.selected, shown.distance
+        if name is None:
+            raise EngineError("the whole model has no spectra; nothing was written. Choose a layer or a head")
+        if isinstance(known := spectra.known(name, distance), EngineError):
+            raise known
+        own, other = (spectra.listed(name, distance, is_other=is_other) for is_other in (False, True))
+        if not own:
+            raise self.nothing_drawn
+        if other and [each.matrix for each in other] != [each.matrix for each in own]:
+            raise EngineError(f"one of the models lacks some matrices of {name}; nothing was written")
+        return spectrum_table(own, other)
+
     def _has_curves(self, has_curves: bool) -> None:
         """Note whether there are curves, or will be, and offer the key of their scale only then."""
         if self.is_without_curves is has_curves:
@@ -137,17 +155,18 @@ class SpectraPane(Pane):
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show the model's facts, or why there are no spectra, or none yet."""
-        self.is_waiting = is_waiting
         self._has_curves(is_waiting)
-        self._set_title(title)
         self._show_left_out("")
-        self.graph.show_message(message)
-        self.readout_line.show("")
+        super().show_message(title, message, is_waiting=is_waiting)
 
-    def _set_title(self, name: Sequence[Part], state: str = "") -> None:
+    def replace_by(self, message: str) -> None:
+        """Show it in the place of the curves."""
+        self.graph.show_message(message)
+
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
         """Show the head, the scale, the ε of the ranks, and the other model's sign."""
         scale = self.graph.scale
-        parts = [*name, Part(state)]
+        parts = [*title, *map(Part, state)]
         if not self.is_without_curves:
             parts.append(Part(f"{scale} scale", fewer=((WORDS, scale), (BRIEF, ""))))
         if self._epsilon is not None:
@@ -156,7 +175,7 @@ class SpectraPane(Pane):
         if self._other:
             sign, style = self.graph.line_sign(0)
             parts += [Part(sign, style=style), Part(self._other, " ")]
-        self.title_line.show_title(Title.of(self.view, parts))
+        super().show_title(parts)
 
     @property
     def scale(self) -> Scale:

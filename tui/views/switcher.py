@@ -23,14 +23,12 @@ from tui.toolkit.keys import HEADS as OF_HEADS
 from tui.toolkit.keys import MEASURING, MOVING, SENTENCE, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import (
-    CellMoved,
     ConditionWanted,
+    DrawingWanted,
     HeadEntered,
     Notice,
     NumbersToggled,
     PlaceWanted,
-    RoomChanged,
-    TokenPointed,
 )
 from tui.toolkit.screen import is_displayed
 from tui.views.attention_view import AttentionPane
@@ -175,23 +173,10 @@ class Views(Container):
         if not self._is_to_draw:
             self._is_to_draw = self.call_later(self.draw)
 
-    @on(RoomChanged)
-    def _room_changed(self, event: RoomChanged) -> None:
+    @on(DrawingWanted)
+    def _drawing_wanted(self, event: DrawingWanted) -> None:
         event.stop()
         self.draw_soon()
-
-    @on(CellMoved)
-    def _cell_moved(self, event: CellMoved) -> None:
-        event.stop()
-        self.draw()
-
-    @on(TokenPointed)
-    def _token_pointed(self, event: TokenPointed) -> None:
-        """Move the map's cursor to a token of the text."""
-        event.stop()
-        heatmap = self.attention.heatmap
-        to = zip(heatmap.cursor, (event.query, event.key), strict=True)
-        heatmap.move_to(*(old if new is None else new for old, new in to))
 
     @on(NumbersToggled)
     def _number(self, event: NumbersToggled) -> None:
@@ -472,24 +457,22 @@ class Views(Container):
         focused = self.screen.focused
         self.session.change(view=view)
         if takes_focus or (focused is not None and self in focused.ancestors):
-            self.take_focus()
-
-    def take_focus(self) -> None:
-        """Give the focus to the active view, or to a new one once it is laid out."""
-        if self.active.is_attached and self.active.is_mounted:
-            self.active.focus_view()
-        else:
-            self.has_opened.clear()
-            self.call_after_refresh(self._focus_opened)
+            if self.active.is_attached and self.active.is_mounted:
+                self.active.focus_view()
+            else:  # once it is laid out
+                self.has_opened.clear()
+                self.call_after_refresh(self._focus_opened)
 
     def _focus_opened(self) -> None:
         self.has_opened.set()
         self.active.focus_view()
 
     def _make(self, view: str) -> Pane:
-        for own in (ComparePane, HeadsPane, LensPane, TextPane):
+        for own in (ComparePane, HeadsPane, LensPane):
             if view == own.view:
                 return own()
+        if view == TextPane.view:
+            return TextPane(self.attention)
         if VIEWS[view].scope is Scope.CELL:
             return CellPane(VIEWS[view], self.attention)
         return TablePane(VIEWS[view])

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from engine.values.attention import Sentence
 from engine.values.display_text import quantity
-from engine.values.errors import EngineError, NotFolded
+from engine.values.errors import NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
@@ -28,7 +27,7 @@ from engine.values.views import (
     meaning,
     ring_of,
 )
-from tui.drawing.facts import distance_text, short_name
+from tui.drawing.facts import distance_text, short_name, subject_of
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_readout
@@ -175,14 +174,6 @@ class TablePane(RowsPane):
         own = {"table.choose": "Select", **FOOT_KEYS.get(self.view, {}), "table.columns": "Columns"}
         return {**own, **super().foot_keys}
 
-    def compose(self) -> ComposeResult:
-        """Stack the title, the filter, the table, the explanation and the readout."""
-        yield self.title_line
-        yield self.filter_input
-        yield self.grid
-        yield self.explanation_line
-        yield self.readout_line
-
     # --- drawing
 
     def draw(self, shown: Shown, stores: Stores) -> None:
@@ -251,7 +242,7 @@ class TablePane(RowsPane):
         is_new, keys_before = table is not self.shown, self._what_keys_need
         is_first_part = is_new and (self.shown is None or not self.is_unfinished)
         had_head, has_other_head = self._selected is not None, selected != self._selected
-        self._drawn, self._selected, self.is_waiting, self.is_unfinished = drawn, selected, False, is_growing
+        self._drawn, self._selected, self.is_unfinished = drawn, selected, is_growing
         starts_at_top = bool(self._kind.ranked_by)
         follows = (has_other_head and not is_new) if starts_at_top else (has_other_head or is_first_part)
         place = self._place_of(selected, table) if selected is not None and follows else None
@@ -263,7 +254,7 @@ class TablePane(RowsPane):
             self.grid.go_to(place)
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
-        self.set_title([*title, *self._pair, without, *map(fact_part, self._said)], state)
+        self.show_drawn([*title, *self._pair, without, *map(fact_part, self._said)], state)
         if has_other_head and had_head and place is not None and selected is not None:
             self.note_selected(selected, is_on_screen=place in self.grid.order)
         self.read_out()
@@ -289,8 +280,8 @@ class TablePane(RowsPane):
         each row's own head, and a column of notes without a note.
         """
         self.shown, rows, said = table, table.rows, dict(self._kind.title_columns)
-        if table.columns != self._columns:
-            self._columns = self.filter_input.columns = table.columns
+        if table.columns != self.columns:
+            self.columns = table.columns
             try:
                 self._filter = self._applied = parse_filter(self._filter.text, table.columns)
             except FilterError:
@@ -333,7 +324,7 @@ class TablePane(RowsPane):
         """The columns of the set that is shown, and those that the filter compares."""
         own = self._sets.get(self.set_shown, ())
         compared = self.current_filter.columns if self.current_filter is not None and self.shown is not None else ()
-        return (*own, *(name for name in compared if name in self._columns and name not in own))
+        return (*own, *(name for name in compared if name in self.columns and name not in own))
 
     def _show_rows(self, table: Table, place: int | None = None) -> None:
         order = self._kind.on_screen(self._own_columns)
@@ -341,29 +332,24 @@ class TablePane(RowsPane):
         frozen = sum(table.columns[number] in self._kind.places for number in kept)
         self.grid.show(table.columns, table.rows, frozen, self.current_filter, kept, place=place)
 
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
-        """Show why there is no table, or none yet."""
-        self.is_waiting, self.is_unfinished = is_waiting, False
+    def replace_by(self, message: str) -> None:
+        """Show why there is no table, or none yet; the message stays for a moment too."""
+        self.is_unfinished = self.is_blank = False
         self._drawn = self.shown = None
-        self.set_title(title)
         self.grid.show_message(message)
-        self.explanation_line.show("")
-        self.readout_line.show("")
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether neither rows nor a message are on screen."""
-        return self.shown is None and not self.grid.message
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name what the table is of."""
+        self.table_on_screen()
+        shown, kind = self.session.shown, self._kind
+        of = None if kind.scope is Scope.MODEL else shown.selected
+        subject = subject_of(of, shown.distance if "distance" in kind.options else None)
+        return self.selected_stack, subject + "-folded" * self.is_folded
 
     def table_on_screen(self) -> Table:
-        """Give the rows and columns on screen, as they are sorted.
-
-        Raises
-        ------
-        EngineError : when it shows nothing yet.
-        """
+        """Give the rows and columns on screen, as they are sorted."""
         if self.shown is None:
-            raise EngineError(f"{self.view} is still empty; nothing was written")
+            raise self.nothing_drawn
         columns = self._own_columns if self.set_shown or self._kind.default_columns else self.shown.columns
         return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(columns))
 
@@ -439,7 +425,7 @@ class TablePane(RowsPane):
             cell = row[self.grid.all_columns.index(column)]
             said = meaning(column) if self.view == HEADS.name else ""
             explanation, readout = self._lines(column, cell, said or explain(column, self.view))
-        if not self.filter_input.display:
+        if not self.is_filtering:
             self.explanation_line.show(explanation)
         self.readout_line.show(readout)
 
@@ -550,7 +536,6 @@ class CellPane(TablePane):
         # Without this one, the next binding would hide the table's.
         Binding("escape", "step_back", "All rows again", id="explain.all_rows"),
         Binding("escape", "screen.stop_or_view('attention')", "Back to the map", show=False, id="explain.back"),
-        Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
         Binding("enter", "to_map", "To its cell on the head's map", show=False, id="explain.enter"),
     ]
 
@@ -595,6 +580,11 @@ class CellPane(TablePane):
         is_waiting = self._attention.is_waiting or not message
         self.show_message(title, COMPUTING if is_waiting else message, is_waiting=is_waiting)
 
+    def table_subject(self) -> tuple[str | None, str]:
+        """Add the cell."""
+        stack, subject = super().table_subject()
+        return stack, subject if self._cell is None else f"{subject}-q{self._cell[0]}-k{self._cell[1]}"
+
     def go_to_row(self) -> None:
         """Go to the cell on the map."""
         self.app.call_later(self.action_to_map)
@@ -602,12 +592,6 @@ class CellPane(TablePane):
     async def action_to_map(self) -> None:
         """Go to the cell on the head's map, from which escape leads back; without terms, just show the map."""
         await self.run_action("views.view('attention')" if self.shown is None else f"views.open_map('{self.view}')")
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to the filter while it is typed."""
-        if action == "to_map":
-            return self.screen.focused is not self.filter_input
-        return super().check_action(action, parameters)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
         """Give the cell and explain its column; below compare the sum of the terms with the model's score.

@@ -9,24 +9,25 @@ from typing import ClassVar
 import numpy as np
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
+from tui.drawing.facts import subject_of
 from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
 from tui.drawing.ramps import pair_levels
 from tui.drawing.readout import ITSELF, largest_weights, short_token
 from tui.drawing.text import first_fitting, fit
-from tui.drawing.titles import Part, Title
+from tui.drawing.titles import Part
 from tui.drawing.token_spelling import spell_tokens, token_meaning
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import command_binding, key_of
-from tui.toolkit.messages import Notice, TokenPointed
+from tui.toolkit.messages import Notice
+from tui.views.attention_view import AttentionPane
 from tui.views.pane import SentencePane
 from tui.widgets.line import Line
 from tui.widgets.token_text import TokenText
@@ -79,13 +80,14 @@ class TextPane(SentencePane):
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, attention: AttentionPane) -> None:
+        self._attention = attention
         self.keys = TokenText()
         self.queries = TokenText()
         self.keys_line = Line(classes="pane-legend")
         self.queries_line = Line(classes="pane-legend")
         self.legend_line = Line(classes="pane-legend")
+        super().__init__(self.keys_line, self.keys, self.queries_line, self.queries, self.legend_line)
         self.shown: MapLines | None = None
         self._spellings: tuple[Spellings, Spellings] = ((), ())
         self._is_of_keys = True
@@ -99,16 +101,6 @@ class TextPane(SentencePane):
     def foot_keys(self) -> Mapping[str, str]:
         """The key to the largest weight."""
         return {"text.follow": "Largest"}
-
-    def compose(self) -> ComposeResult:
-        """Stack the title, both texts with a line over each, the legend and the readout."""
-        yield self.title_line
-        yield self.keys_line
-        yield self.keys
-        yield self.queries_line
-        yield self.queries
-        yield self.legend_line
-        yield self.readout_line
 
     def focus_view(self) -> None:
         """Give the focus to the text whose cursor moves."""
@@ -143,8 +135,8 @@ class TextPane(SentencePane):
         if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
-        self.shown, self.is_waiting, self._scale = lines, False, scale
-        self.title_line.show_title(Title.of(self.view, title))
+        self.shown, self._scale = lines, scale
+        self.show_drawn(title)
         levels = Levels("linear" if scale == "sink" else scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
@@ -157,25 +149,15 @@ class TextPane(SentencePane):
         self._write_lines()
 
     @property
-    def is_blank(self) -> bool:
-        """Whether no text is on screen."""
-        return self.shown is None
-
-    @property
     def scale(self) -> Scale:
         """How weights become colours."""
         return self._scale
 
-    def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
+    def replace_by(self, message: str) -> None:
         """Show why there is no text, or none yet."""
-        self.shown, self.is_waiting = None, is_waiting
-        self.title_line.show_title(Title.of(self.view, title))
+        self.shown = None
         self.keys.show_message(message if self.keys.display else "")
         self.queries.show_message("" if self.keys.display else message)
-        self.keys_line.show("")
-        self.queries_line.show("")
-        self.legend_line.show("")
-        self.readout_line.show("")
 
     def _share_room(self) -> None:
         """Show both texts if they are two sentences, both fit, or a person wants both; else the one with the cursor."""
@@ -247,12 +229,13 @@ class TextPane(SentencePane):
     def _moved(self, event: TokenText.Moved) -> None:
         """Move the map's cursor, which this view follows."""
         event.stop()
-        if self.shown is None:
-            return
-        if self.shown.is_of_one_text or event.text is self.queries:
-            self.post_message(TokenPointed(event.token, None))
-        else:
-            self.post_message(TokenPointed(None, event.token))
+        if self.shown is not None:
+            self._point(event.token, is_query=self.shown.is_of_one_text or event.text is self.queries)
+
+    def _point(self, token: int, *, is_query: bool) -> None:
+        heatmap = self._attention.heatmap
+        query, key = heatmap.cursor
+        heatmap.move_to(*((token, key) if is_query else (query, token)))
 
     def on_descendant_focus(self) -> None:
         """Turn to the text that has the focus."""
@@ -285,13 +268,11 @@ class TextPane(SentencePane):
             return
         weights = lines.row if self._is_of_keys else lines.column
         at = int(np.argmax(np.abs(np.nan_to_num(weights))))
-        here = lines.query if lines.is_of_one_text or not self._is_of_keys else lines.key
-        if at == here:
+        is_query = lines.is_of_one_text or not self._is_of_keys
+        if at == (lines.query if is_query else lines.key):
             self.post_message(Notice("this token has the largest weight"))
-        elif lines.is_of_one_text or not self._is_of_keys:
-            self.post_message(TokenPointed(at, None))
         else:
-            self.post_message(TokenPointed(None, at))
+            self._point(at, is_query=is_query)
 
     @property
     def line(self) -> int:
@@ -307,14 +288,13 @@ class TextPane(SentencePane):
             return self.shown.key
         return len(self.shown.row) + self.shown.query
 
-    def table_on_screen(self) -> Table:
-        """Give the weights that the texts show, a row for each token (see `lines_table`).
+    def table_subject(self) -> tuple[str | None, str]:
+        """Name what is selected."""
+        self.table_on_screen()
+        return self.selected_stack, subject_of(self.session.shown.selected)
 
-        Raises
-        ------
-        EngineError : when it shows nothing yet.
-        """
-        lines = self.shown
-        if lines is None:
-            raise EngineError("the text is still empty; nothing was written")
-        return lines_table(lines, self._spellings)
+    def table_on_screen(self) -> Table:
+        """Give the weights that the texts show, a row for each token (see `lines_table`)."""
+        if self.shown is None:
+            raise self.nothing_drawn
+        return lines_table(self.shown, self._spellings)

@@ -98,7 +98,8 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
 
     def _draw(self, changed: frozenset[str]) -> None:
         shown = self._session.shown
-        if self.stores is not None and "selected" in changed and self.name_here != shown.selected:
+        here = None if self.cursor_node is None else self.cursor_node.data
+        if self.stores is not None and "selected" in changed and here != shown.selected:
             self.go_to(shown.selected)
         if "measure" in changed:
             from tui.state.spectra_store import measure_named  # late, so that the first frame does not wait for NumPy
@@ -180,17 +181,11 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         if self._highlighted is not None and event.node in _ancestors(self._highlighted) and is_seen:
             self._move_to(event.node)
 
-    @property
-    def name_here(self) -> Head | None:
-        """The head or layer under the cursor; None on the line of the model or a stack."""
-        return None if self.cursor_node is None else self.cursor_node.data
-
-    def refresh_notes(self, layer: Head | None = None) -> None:
-        """Draw again the notes of one layer's heads, or of all."""
-        for name, node in self._layers.items():
-            if layer is None or name == layer.whole_layer:
-                for child in node.children if node.is_expanded else ():
-                    child.refresh()
+    def refresh_notes(self) -> None:
+        """Draw again the notes of all heads."""
+        for node in self._layers.values():
+            for child in node.children if node.is_expanded else ():
+                child.refresh()
 
     def note(self, head: Head) -> str:
         """Give the text beside a head: its numbers, in columns with those of its layer, and its label."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 from unicodedata import category
 
 from rich.cells import cell_len
@@ -14,16 +14,11 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.expand_tabs import expand_tabs_inline
-from textual.message import Message
 from textual.reactive import Reactive
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-from tui.drawing.text import escape_text, quote_text
-from tui.state.overview_measures import MEASURES
-from tui.state.tree_search import is_condition
-from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Notice
+from tui.drawing.text import escape_text
 from tui.toolkit.screen import is_displayed
 
 OF_EDITING = "field."
@@ -89,6 +84,9 @@ class Field(Input, inherit_bindings=False):
     cursor_blink = Reactive(False, init=False)  # blinking would send bytes all the time
     _offered: Selection | None = None
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(compact=True, select_on_focus=False, **settings)
+
     def offer_to_replace(self) -> None:
         """Select all, so that typing replaces it; ctrl+c does not copy this selection."""
         self.select_all()
@@ -144,36 +142,6 @@ class Field(Input, inherit_bindings=False):
             await self.run_action(self.leaving)
 
 
-class CompletingField(Field):
-    """A field in which a key completes the text before the cursor; pressed again, in another way."""
-
-    _completed: tuple[str, str, int] | None = None
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """Return the possible completions of a text."""
-        raise NotImplementedError
-
-    def say_none(self, text: str) -> None:
-        """Tell the user that a text has no completion."""
-        raise NotImplementedError
-
-    def action_complete(self, step: int) -> None:
-        """Complete the text before the cursor; pressed again, the next or the previous way."""
-        before, after = self.value[: self.cursor_position], self.value[self.cursor_position :]
-        text, place = before, 0
-        if self._completed is not None and self._completed[0] == before:
-            _, text, place = self._completed
-            place += step
-        found = self.completions(text)
-        if not found:
-            self.say_none(text)
-            return
-        completed = found[place % len(found)]
-        self._completed = completed, text, place
-        self.value = f"{completed}{after}"
-        self.cursor_position = len(completed)
-
-
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")
 """The word before the cursor."""
 
@@ -190,113 +158,13 @@ def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
     return (*begin, *(name for name in columns if word in name and name not in begin))
 
 
-def _word(text: str) -> str:
+def last_word(text: str) -> str:
+    """Return the word at the end of a text; empty without one."""
     match = _WORD.search(text)
     return match[0] if match else ""
 
 
-class NameInput(CompletingField):
-    """A field that completes names, such as those of columns.
-
-    Attributes
-    ----------
-    named : the kind of name, in words.
-    """
-
-    named = "column"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "complete(1)", "Complete", id="filter.complete"),
-        Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="filter.complete_back"),
-    ]
-
-    foot_keys: ClassVar[dict[str, str]] = {
-        "filter.apply": "Filter",
-        "explain.apply": "Filter",
-        "overview.take": "Show it",
-        "filter.complete": "Complete",
-        "filter.clear": "All rows",
-        "overview.leave": "Leave",
-    }
-
-    leaving = "clear"
-
-    class Finished(Message):
-        """The filter is complete."""
-
-    class Cleared(Message):
-        """The user left the line and wants all rows again."""
-
-    def __init__(self, name: str, placeholder: str) -> None:
-        super().__init__(placeholder=placeholder, compact=True, select_on_focus=False, name=name, classes="pane-filter")
-        self.columns: tuple[str, ...] = ()
-
-    @property
-    def completed(self) -> str:
-        """The column's name that was just completed, if any."""
-        if self._completed is None or self._completed[0] != self.value[: self.cursor_position]:
-            return ""
-        return _word(self._completed[0])
-
-    def finish(self) -> None:
-        """Post that the filter is complete."""
-        self.post_message(self.Finished())
-
-    async def action_submit(self) -> None:
-        """Finish: a remapped Enter may still reach Textual's action."""
-        self.finish()
-
-    def action_clear(self) -> None:
-        """Leave the line."""
-        self.post_message(self.Cleared())
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """Replace the last word of a text by each matching name."""
-        word = _word(text)
-        return tuple(f"{text.removesuffix(word)}{name}" for name in candidates(word, self.columns))
-
-    def say_none(self, text: str) -> None:
-        """Tell the user that no name contains the word."""
-        self.post_message(Notice(f"no {self.named} has {quote_text(_word(text))} in its name"))
-
-
-class FilterInput(NameInput):
-    """The field for a table's filter."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "All rows", id="filter.clear")]
-
-    def __init__(self) -> None:
-        super().__init__("filter", "a word, or a condition: layer > 3 and head != all")
-
-
-class MeasureInput(NameInput):
-    """The field for a measure's name."""
-
-    named = "measure"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
-
-    def __init__(self) -> None:
-        super().__init__("measure", "a measure's name: ov_stable_rank, induction")
-        self.columns = MEASURES
-        self.display = False
-
-    @property
-    def word(self) -> str:
-        """The text in lower case."""
-        return self.value.strip().lower()
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        """The matching measures, best match first."""
-        return candidates(self.word, self.columns)
-
-    @property
-    def is_of_table(self) -> bool:
-        """Whether the text is a condition, which only a table takes."""
-        return is_condition(self.word)
-
-    @property
-    def why_none(self) -> str:
-        """Why no measure matches, or what the typed condition would do."""
-        if self.is_of_table:
-            return f"{key_of(self.app, 'overview.take')} filters the table of all heads by that"
-        return f"there is no measure '{self.value.strip()}'; {key_of(self.app, 'overview.leave')} goes back"
+def complete_word(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Replace the last word of a text by each name that matches it."""
+    word = last_word(text)
+    return tuple(f"{text.removesuffix(word)}{name}" for name in candidates(word, names))

@@ -124,11 +124,6 @@ class HeadMap(CellGrid):
         cell = None if self.shown is None or self.head is None else self.shown.cell(self.head)
         return None if cell is None or isinstance(cell, str) else float(cell)
 
-    @property
-    def lines(self) -> int:
-        """Number of lines of the whole map, with the line of head numbers."""
-        return 1 + (0 if self.grid is None else len(self.grid.lines))
-
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show the heads of a model, with no values yet."""
         self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
@@ -338,8 +333,9 @@ class HeadMap(CellGrid):
 
     def action_page(self, pages: float) -> None:
         """Move by the layers in view, less one."""
-        lines = self.scrollable_content_region.height - 1
-        rows = lines if self.grid is None else self.grid.rows_in(lines)
+        grid, rows = self.grid, self.scrollable_content_region.height - 1
+        if grid is not None:
+            rows = 2 * rows if grid.is_halved else rows // grid.height
         self.action_move(lines_of(pages, rows - 1), 0)
 
 

@@ -139,13 +139,6 @@ class LensGrid(CellGrid):
         """Number of layers, with the embedding, and of tokens."""
         return (0, 0) if self.shown is None else (len(self.shown.layers), len(self.shown.tokens))
 
-    def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Return the cell nearest to a layer and a token."""
-        if self.shown is None:
-            return self.cursor
-        layers, tokens = self.extent
-        return max(0, min(row, layers - 1)), max(0, min(column, tokens - 1))
-
     def repaint(self, *cells: tuple[int, int]) -> None:
         """Repaint some cells and their labels."""
         left, top = self.scroll_offset

@@ -126,7 +126,8 @@ class CellGrid(ScrollArea, can_focus=True):
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
         """Return the cell nearest to a place that may be outside."""
-        raise NotImplementedError
+        rows, columns = self.extent
+        return max(0, min(row, rows - 1)), max(0, min(column, columns - 1))
 
     def lay_out_cells(self) -> None:
         """Choose the size of the cells for the widget's size and the theme."""

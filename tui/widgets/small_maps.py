@@ -22,7 +22,7 @@ from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, default_scale, le
 from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import fit
 from tui.toolkit.keys import lines_of, paging_bindings
-from tui.toolkit.messages import Notice, RoomChanged
+from tui.toolkit.messages import Notice
 from tui.widgets.scroll_area import ItemArea
 
 
@@ -185,15 +185,8 @@ class SmallMaps(ItemArea):
         return self._tiles.tile_at(x, y) if self.maps else None
 
     def on_resize(self) -> None:
-        """Have the maps pooled for the new size."""
+        """Scroll in the new size; the pane around it has the maps pooled for that."""
         self._measure()
-        self.post_message(RoomChanged())
-
-    def notify_style_update(self) -> None:
-        """Have the maps pooled again: half blocks depend on the theme."""
-        super().notify_style_update()
-        if self.is_attached:
-            self.post_message(RoomChanged())
 
     # --- painting
 

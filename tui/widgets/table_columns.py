@@ -159,7 +159,7 @@ class Columns:
     @property
     def width(self) -> int:
         """Width of all columns side by side."""
-        return self._ends[-1] if self.widths else 0
+        return self.ends[-1] if self.widths else 0
 
     def scrolled_width(self, room: int) -> int:
         """Return the width of all columns, with enough space after them for the last to start at the edge."""
@@ -168,10 +168,6 @@ class Columns:
             return width
         first = next((each for each in self._firsts if width - each <= room - edge), edge)
         return max(width, first - edge + room)
-
-    def count_beyond(self, left: int, room: int) -> int:
-        """Count the columns to the right of the last one that is whole in view; parameters as in `in_view`."""
-        return len(self.names) - max(self.frozen, bisect_right(self._ends, left + room))
 
     def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
         """Yield each column in view with its range of cells.
@@ -226,7 +222,7 @@ class Columns:
         return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)
 
     @property
-    def _ends(self) -> tuple[int, ...]:
+    def ends(self) -> tuple[int, ...]:
         """Where each column ends while nothing is scrolled."""
         return tuple(start + width for start, width in zip(self.starts[:-1], self.widths, strict=True))
 

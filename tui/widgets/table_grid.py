@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -170,7 +171,10 @@ class TableGrid(ScrollArea, can_focus=True):
     @property
     def columns_beyond(self) -> int:
         """Number of columns to the right of the last one that is whole in view."""
-        return self._columns.count_beyond(self.scroll_offset.x, self._room) if self.order and self._room else 0
+        if not self.order or not self._room:
+            return 0
+        columns, edge = self._columns, self.scroll_offset.x + self._room
+        return len(columns.names) - max(columns.frozen, bisect_right(columns.ends, edge))
 
     @property
     def rows_in_view(self) -> int:

@@ -39,10 +39,6 @@ class TableRequest:
     sort: tuple[str, bool] | None = None
     columns: Columns | None = None
 
-    def is_of_same_cells(self, other: TableRequest) -> bool:
-        """Return whether another request shows the same columns of the same rows."""
-        return self.rows is other.rows and (self.places, self.frozen) == (other.places, other.frozen)
-
 
 @dataclass(frozen=True)
 class Arrangement:
@@ -65,7 +61,8 @@ class Arrangement:
 def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
     """Filter and sort rows and measure columns; reuse what has not changed since the arrangement before."""
     rows, columns, kept = wanted.rows, before.columns, before.kept
-    is_known = wanted.is_of_same_cells(before.wanted)
+    shown_before = before.wanted.places, before.wanted.frozen
+    is_known = rows is before.wanted.rows and (wanted.places, wanted.frozen) == shown_before
     if not is_known:
         by_column = ([row[place] for row in rows] for place in wanted.places)
         shown = tuple(wanted.names[place] for place in wanted.places)

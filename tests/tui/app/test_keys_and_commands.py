@@ -203,7 +203,7 @@ async def test_a_forgotten_sentence_is_brought_back_to_its_place(tiny_model: Tin
 async def test_the_prompt_opens_a_model_and_runs_commands_of_the_view(tiny_model: TinyModel, tmp_path: Path) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         await press(pilot, "4", "unbound:app.tree", "colon", *"filter", "enter")
-        assert app.focused is app.views.active.query_one("FilterInput")
+        assert app.focused is app.main.prompt.input
         await press(pilot, "escape", "unbound:app.tree", "colon", *"sort", "enter")
         assert app.views.active.has_focus_within
         await press(pilot, "escape", "colon", *f"open {tiny_model('gpt2')}", "enter")

@@ -42,7 +42,7 @@ from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
 from tui.state.session import Shown
-from tui.toolkit.messages import HeadEntered, PlaceWanted, TokenPointed
+from tui.toolkit.messages import HeadEntered, PlaceWanted
 
 TEXT = "the cat sat on the mat"
 
@@ -263,7 +263,7 @@ def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
 
 SAID: tuple[Message, ...] = (
     HeadEntered(Head("decoder", 0, 1)),
-    TokenPointed(0, 0),
+    PlaceWanted("ranks"),
 )
 """What views say that a person works in."""
 

@@ -26,7 +26,6 @@ from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
 from tui.state.sentences import Sentences
-from tui.widgets.field import FilterInput
 
 
 def test_the_arrows_go_through_the_sentences_and_back_to_the_draft() -> None:
@@ -155,11 +154,11 @@ async def test_ctrl_c_copies_no_text_that_was_selected_to_be_replaced(tiny_model
         await type_keys(pilot, "i", "ctrl+c")
         assert app.focused is app.main.tree_widget
         await type_keys(pilot, "w", "w")
-        line = app.views.active.query_one(FilterInput)
+        line = app.main.prompt.input
         await type_keys(pilot, "slash", "h", "enter", "slash")
         assert line.selected_text == "h"
         await type_keys(pilot, "ctrl+c")
-        await until(pilot, lambda: not line.display)
+        await until(pilot, lambda: not app.main.prompt.display)
         assert app.clipboard == ""
 
 

@@ -17,7 +17,6 @@ from tests.exporting import as_exported, written
 from tests.tui.explorer import explorer, notices, screen_text, settle, shown
 from tui.app.explorer import Explorer
 from tui.drawing.plots import SIGNS
-from tui.export.view_table import table_of_heads
 from tui.state.marked_heads import MOST_PINS, how_to_pin
 from tui.state.session import Side
 from tui.toolkit.line_filters import ascii_cells
@@ -228,8 +227,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, fo
         corner = difference[: drawn.window.block, : drawn.window.block]
         assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
         assert drawn.largest == np.abs(difference).max()
-        table = await table_of_heads(app.views)
-        assert table is not None
+        table = await compare.whole_table()
         values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
         await press(pilot, "C", "C")

@@ -15,7 +15,6 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import command, explorer, notices, press, screen_text, settle, shown, shown_map
 from tui.app.start import Start
-from tui.export.view_table import table_in_view
 from tui.state.session import Side
 from tui.state.spectra_store import AT_ONCE
 from tui.views.pane import SentencePane
@@ -36,7 +35,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         opening = [each.name for each in MEASURES].index("stable_rank")
         for measure in (*MEASURES[opening:], *MEASURES[:opening]):
             assert measure.title in shown(app.views.ranks.title_line)
-            table, _ = table_in_view(app.views)
+            table = app.views.active.table_on_screen()
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
@@ -63,7 +62,7 @@ async def test_another_epsilon_is_measured_at_once_or_on_another_thread(
         after = line(app.views.ranks, 0)
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
-        table, _ = table_in_view(app.views)
+        table = app.views.active.table_on_screen()
         assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
 
 
@@ -88,7 +87,7 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "2")
-        pane, table = app.views.ranks, table_in_view(app.views)[0]
+        pane, table = app.views.ranks, app.views.active.table_on_screen()
         whole, place = list(table), table.columns.index("stable_rank")
         await pilot.press("slash", *"matrix = OV and head != ")
         assert "it cannot be read: " in shown(pane.readout_line)
@@ -99,7 +98,7 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         lines = [line(pane, number) for number in range(len(pane.table.order))]
         assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
         assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
-        assert list(table_in_view(app.views)[0]) == left
+        assert list(app.views.active.table_on_screen()) == left
         await press(pilot, "e", "v")
         (file,) = folder.glob("*.csv")
         assert len(file.read_text().splitlines()) == 1 + len(left)
@@ -109,7 +108,7 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         await press(pilot, "j")
         assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
         await press(pilot, "slash", "escape")
-        assert list(table_in_view(app.views)[0]) == whole
+        assert list(app.views.active.table_on_screen()) == whole
         assert app.focused is pane.table
 
 
@@ -118,7 +117,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
         await press(pilot, "g", "g", "2")
         rows = [line(app.views.ranks, number)[0] for number in range(2)]
         assert rows == ["L0", "L1"]
-        table, subject = table_in_view(app.views)
+        table, (_, subject) = app.views.active.table_on_screen(), app.views.active.table_subject()
         assert subject == "model"
         assert {row[2] for row in table} == {"all"}
         assert len(list(table)) == 12

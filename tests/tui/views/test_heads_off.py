@@ -202,7 +202,7 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         assert foot(app).startswith("L0 is a layer; type :off L0 for all its heads, or choose one and press space")
         await press(pilot, *"/x y")
         assert isinstance(app.views.active, TablePane)
-        assert app.views.active.filter_input.value == "x y"
+        assert app.main.prompt.input.value == "x y"
         await press(pilot, "escape", "6", "space")
         assert "space Off" not in foot(app), "all its rows are of one head"
 

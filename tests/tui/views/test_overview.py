@@ -152,14 +152,14 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert app.main.stores is not None
         spreading = [name for name in by_spread(app.main.stores, app.session.shown) if "stable" in name]
         assert len(spreading) == 6
-        assert shown(app.views.overview.explanation_line).startswith("  ".join(spreading[:2])), "that spread most"
+        assert shown(app.main.prompt.message_line).startswith(spreading[0]), "that spreads most"
         await pilot.press("enter")
         assert f"overview {spreading[0]}" in shown(title)
         await pilot.press("slash", *"V_cond", "tab", "enter")
         assert "overview v_condition_number  log scale" in shown(title)
         assert app.focused is app.views.overview.map
         await pilot.press("slash", *"nothing such", "enter")
-        assert "there is no measure 'nothing such'" in shown(app.views.overview.explanation_line)
+        assert "there is no measure 'nothing such'" in shown(app.main.prompt.message_line)
         await pilot.press("escape")
         assert "v_condition_number" in shown(title)
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")

@@ -421,14 +421,14 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.pause()
         assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
         await pilot.press("tab", "shift+tab")
-        assert pane.filter_input.value == "ov_overlap"
+        assert app.main.prompt.input.value == "ov_overlap"
         await pilot.press("enter")
         await pilot.pause()
-        assert (pane.grid.column, pane.filter_input.display) == ("ov_overlap", False)
+        assert (pane.grid.column, app.main.prompt.display) == ("ov_overlap", False)
         assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("slash", *"qk_symetry < 1", "enter")
         await pilot.pause()
-        assert focus(app) is pane.filter_input, "what cannot be read is there to be mended"
+        assert focus(app) is app.main.prompt.input, "what cannot be read is there to be mended"
         assert "did you mean qk_symmetry?" in screen_text(app)
         await pilot.press("escape")
         await pilot.pause()
@@ -438,7 +438,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         assert len(pane.grid.order) == count
         await pilot.press("slash", "enter")
         await pilot.pause()
-        assert (focus(app), pane.filter_input.display) == (pane.grid, False)
+        assert (focus(app), app.main.prompt.display) == (pane.grid, False)
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
         assert pane.grid.why_none == "no row matches; / changes the filter, esc shows all rows"
