@@ -45,6 +45,8 @@ def _(source: FolderSource, device: str, dtype: str) -> MapReader:
     location = source.location
     if source.anatomy.outline.unreadable:
         raise EngineError(source.anatomy.outline.unreadable)
+    if not location.directory.is_dir():
+        raise EngineError(f"{location.directory} is not there any more; put it back, and read the sentence again")
     source.opened.check()
     words = words_of(source)
     options = {"trust_remote_code": source.trust_remote_code}

@@ -111,10 +111,11 @@ def test_tensors_are_read_as_the_library_reads_them(dtype: torch.dtype, tmp_path
 
 def test_only_a_model_in_memory_still_reads_sentences_when_its_folder_was_deleted(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    loaded, opened = open_on_thread(folder), start_engine(folder)
+    loaded, opened, unread = open_on_thread(folder), start_engine(folder), open_on_thread(folder)
     finish(loaded.spectra.head(FIRST))
     finish(loaded.read("the cat"))
     shutil.rmtree(folder)
+    assert "llama-copy is not there any more" in refused(lambda: finish(unread.read("the cat")))
     assert "model.safetensors cannot be read" in refused(lambda: finish(loaded.spectra.head(OTHER)))
     finish(loaded.read("the dog sat"))
     assert "llama-copy" in refused(opened.read("the dog sat").result)
