@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
 from tui.toolkit.application import notify_copied
-from tui.toolkit.keys import PROGRAM, lines_of
+from tui.toolkit.keys import HELP, QUIT_TOO, lines_of
 from tui.widgets.key_line import KeyLine
 
 
@@ -29,8 +29,8 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
         Binding("shift+tab", "app.focus_previous", "To the previous part", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
-        Binding("question_mark", "app.help", "Help: the keys", show=False, id="app.help", group=PROGRAM),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
+        HELP,
+        QUIT_TOO,
     ]
 
     def action_move(self, way: str) -> None:

@@ -65,10 +65,13 @@ def shared_key(
     return Binding(keys or f"{UNBOUND}{name}", action, said, show=False, priority=is_first, id=name, group=group)
 
 
+HELP = shared_key("help", "question_mark", "app.help", "Help: the keys", PROGRAM)
+QUIT_TOO = shared_key("quit_too", "ctrl+q,ctrl+c", "app.quit", "Quit", PROGRAM)
+
 PROGRAM_KEYS = (
-    shared_key("help", "question_mark", "help", "Help: the keys", PROGRAM),
+    HELP,
     shared_key("quit", "q", "quit", "Quit", PROGRAM),
-    shared_key("quit_too", "ctrl+q,ctrl+c", "quit", "Quit", PROGRAM),
+    QUIT_TOO,
     shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
 )
 """The keys of every application."""

@@ -96,7 +96,7 @@ def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> 
     left, sigma, _ = product(*factors).singular_triples()
     gain = query[0, 0]
     table = key.flatten(0, 1)
-    chance = tokens.chance_projections(table, 3, lambda: None, gain, draws=4)
+    chance = tokens.chance_projections(table.cpu(), 3, lambda: None, gain.cpu(), draws=4)  # tables stay in main memory
     return [sigma, tokens.projections(table, left[0], gain).abs(), chance]
 
 

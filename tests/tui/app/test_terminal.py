@@ -163,7 +163,7 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
         "from tui.app.start import Start\n"
         "class Watched(Explorer):\n"
         "    async def _begin(self):\n"
-        "        heavy = ('torch', 'transformers', 'huggingface_hub', 'numpy', 'polars', 'engine.analysis')\n"
+        "        heavy = 'torch', 'transformers', 'huggingface_hub', 'numpy', 'polars', 'engine.analysis.open_model'\n"
         "        loaded = [name for name in heavy if name in sys.modules]\n"
         "        self.exit(message=f'loaded {loaded}')\n"
         f"Watched(Engine(), Start({str(tiny_model('llama'))!r})).run()\n"
