@@ -16,10 +16,11 @@ from textual.widgets import Static
 
 from tui.toolkit.application import notify_copied
 from tui.toolkit.keys import HELP, QUIT_TOO, lines_of
+from tui.toolkit.screen import SizedScreen
 from tui.widgets.key_line import KeyLine
 
 
-class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
+class Modal(ModalScreen[ScreenResultType], SizedScreen[ScreenResultType], inherit_bindings=False):
     """A screen over the explorer that closes once: a second quick key does not close the screen below."""
 
     closes_outside = True

@@ -30,6 +30,7 @@ from tui.state.stores import Stores
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Notice, PlaceWanted
+from tui.toolkit.screen import SizedScreen
 from tui.toolkit.themes import every_theme, find_theme
 from tui.views.switcher import Views
 from tui.widgets.field import Field
@@ -143,7 +144,7 @@ def _why_no_head(query: str, stores: Stores, shown: Shown) -> str:
     return ""
 
 
-class Palette(CommandPalette, inherit_bindings=False):
+class Palette(CommandPalette, SizedScreen[None], inherit_bindings=False):
     """Textual's palette; Enter waits for the matches of all that was typed before it.
 
     It also survives two cases that break Textual's: a key before the list has lines, and two quick keys that close it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual._compositor import Compositor, CompositorMap, ReflowResult
 from textual.binding import BindingsMap
 from textual.dom import DOMNode
@@ -11,7 +12,7 @@ from textual.errors import NoWidget
 from textual.geometry import Offset, Size
 from textual.keys import key_to_character
 from textual.reactive import Reactive
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -37,7 +38,21 @@ class LayoutCompositor(Compositor):
         return result
 
 
-class TerminalScreen(Screen[object], inherit_bindings=False):
+class SizedScreen(Screen[ScreenResultType], inherit_bindings=False):
+    """A screen that is only ever laid out for the terminal's present size.
+
+    Textual tells a screen its size again after each layout. With two sizes in its queue, and other messages between
+    them, it would lay itself out for one and the other in turn for ever, and no key would be read any more.
+    """
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take the terminal's size in place of one that it no longer has."""
+        if isinstance(event, events.Resize) and event.size != (size := self.app.size):
+            event = events.Resize(size, size)
+        await super().on_event(event)
+
+
+class TerminalScreen(SizedScreen[object], inherit_bindings=False):
     """A screen of several parts.
 
     A binding with a group works wherever the focus is, even if its part is hidden; keys of the focused widget come

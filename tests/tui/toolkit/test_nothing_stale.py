@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from textual._compositor import Compositor, ReflowResult
+from textual.events import Resize
+from textual.geometry import Size
+from textual.widget import Widget
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, resize, type_keys
+from tests.tui.explorer import explorer, press, resize, settle, type_keys
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
 from tui.app.start import Start
@@ -60,3 +64,28 @@ async def test_the_bars_of_a_map_are_in_place_after_resizing(
         assert canvas.show_vertical_scrollbar
         assert canvas.vertical_scrollbar.position == canvas.scroll_y
         assert canvas.horizontal_scrollbar.position == canvas.scroll_x
+
+
+@pytest.mark.parametrize("opening", [(), ("question_mark",), ("ctrl+p",)])
+async def test_two_sizes_in_a_row_do_not_follow_each_other_for_ever(
+    opening: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layouts: list[Size] = []
+    lay_out = Compositor.reflow
+
+    def count(self: Compositor, parent: Widget, size: Size) -> ReflowResult:
+        layouts.append(size)
+        assert len(layouts) < 100, "no other message would ever be handled"
+        return lay_out(self, parent, size)
+
+    async with explorer("demo") as (app, pilot):
+        await press(pilot, *opening)
+        monkeypatch.setattr(Compositor, "reflow", count)
+        screen, before, after = app.screen, Size(60, 20), Size(130, 40)
+        app._size = after
+        for size in (before, after):
+            screen.post_message(Resize(size, size))
+            screen.call_later(lambda: None)
+        await settle(pilot)
+        assert screen.size == after
+        assert before not in layouts
