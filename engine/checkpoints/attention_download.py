@@ -23,7 +23,7 @@ ReadRange = Callable[[str, int, int], bytes]
 
 
 def download_attention(
-    name: str, folder: Path, sizes: Mapping[str, int], read_range: ReadRange, report: Callable[[int, int], None]
+    name: str, folder: Path, sizes: Mapping[str, int], read_range: ReadRange, report: Callable[..., None]
 ) -> bool:
     """Write the tensors of a model's heads into a folder that has its settings.
 
@@ -31,7 +31,7 @@ def download_attention(
     ----------
     name : the model's, for errors.
     sizes : of its safetensors files, in bytes.
-    report : told how many bytes are here, and of how many.
+    report : told how many bytes are ``done``, of how many in all ``files``.
 
     Returns False, with nothing written, where the heads' tensors are stored under other names than they are read by.
     Raises `EngineError` when the folder holds no model with heads, and whatever ``read_range`` raises.
@@ -43,25 +43,25 @@ def download_attention(
         with (folder / file).open("wb") as stream:
             stream.write(headers[file])
             stream.truncate(size)  # takes no room, and lets the model be opened
-    report(0, 0)
+    report(files=0, done=0)
     modules = FolderSource(Location(name, folder)).anatomy.modules.values()
     for file in (*sizes, *(each.name for each in folder.glob("*.safetensors.index.json"))):
         (folder / file).unlink()
-    needed = {tensor for module in modules for tensor in module.tensor_names}
-    beside = {_module(tensor) for tensor in needed}  # with the scales of quantised weights
+    # Beside a projection's weight stand its bias and, if it is quantised, its scales.
+    projections = {_module(tensor) for module in modules for tensor in module.tensor_names}
     places: list[tuple[str, int, int]] = []
     described: dict[str, Any] = {}
     total = 0
     for file, header in headers.items():
         for tensor, entry in sorted(json.loads(header[LENGTH_BYTES:]).items(), key=_first_byte):
-            if _module(tensor) in beside and tensor != "__metadata__":
+            if _module(tensor) in projections and tensor != "__metadata__":
                 begin, end = (len(header) + offset for offset in entry["data_offsets"])
                 described[tensor] = {**entry, "data_offsets": [total, total + end - begin]}
                 total += end - begin
                 if places and places[-1][0] == file and places[-1][2] == begin:
                     begin = places.pop()[1]
                 places.append((file, begin, end))
-    if {_module(tensor) for tensor in described} != beside:
+    if {_module(tensor) for tensor in described} != projections:
         return False
     text = json.dumps(described).encode()
     here = 0
@@ -70,7 +70,7 @@ def download_attention(
         for file, begin, end in places:
             for first in range(begin, end, PIECE):
                 here += stream.write(read_range(file, first, min(first + PIECE, end)))
-                report(here, total)
+                report(files=total, done=here)
     return True
 
 

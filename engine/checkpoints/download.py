@@ -290,8 +290,7 @@ def fetch_attention(name: str, revision: str | None) -> Path:
         snapshot_download(name, revision=info.sha, allow_patterns=others, local_dir=folder)
         with suppress(RangesIgnoredError):
             read = partial(_read_range, name, str(info.sha))
-            report = lambda done, total: write_message(files=total, done=done)  # noqa: E731
-            if download_attention(name, folder, weights, read, report):
+            if download_attention(name, folder, weights, read, write_message):
                 return folder
     return fetch(name, revision)
 

@@ -36,7 +36,7 @@ def attention_of(folder: Path, into: Path) -> int:
         return (folder / file).read_bytes()[begin:end]
 
     sizes = {each.name: each.stat().st_size for each in folder.glob("*.safetensors")}
-    assert download_attention("tiny", into, sizes, read_range, lambda done, total: None)
+    assert download_attention("tiny", into, sizes, read_range, lambda **counts: None)
     return read
 
 
