@@ -26,7 +26,11 @@ class Choices(OptionList, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Move to the clicked line; Textual would take it at once."""
         line = event.style.meta.get("option")
-        if line is not None and line != self.highlighted and not self._options[line].disabled:
+        if line is None or line == self.highlighted:
+            return
+        if line >= self.option_count:  # the list was filled again after the click
+            event.prevent_default()
+        elif not self._options[line].disabled:
             event.prevent_default()
             self.highlighted = line
 

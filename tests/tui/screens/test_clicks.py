@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseUp
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.events import Click, MouseDown, MouseMove, MouseScrollDown, MouseUp
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -15,6 +17,7 @@ from tests.opening import outline
 from tests.tui.explorer import explorer, opening_screen, press, screen_text, settle, type_keys, words
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
+from tui.widgets.menu import Menu
 
 
 def line_of(app: Explorer, text: str) -> int:
@@ -55,6 +58,20 @@ async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyM
         for expected in (0, 1):
             await click(pilot, grid.x + 2, grid.y + 3)
             assert app.session.shown.selected == Head("decoder", 0, expected)
+
+
+async def test_a_click_on_a_line_that_has_gone_since_does_nothing() -> None:
+    class Filled(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Menu("one", "two")
+
+    async with Filled().run_test() as pilot:
+        menu = pilot.app.query_one(Menu)
+        for line, highlighted in ((1, 1), (2, 1)):
+            style = Style(meta={"option": line})
+            menu.post_message(Click(menu, 1, line, 0, 0, 1, False, False, False, 1, line, style))
+            await pilot.pause()
+            assert menu.highlighted == highlighted
 
 
 async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(tiny_model: TinyModel) -> None:
