@@ -14,6 +14,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.tui.explorer import outline_of, screen_text
 from tui.app.explorer import Explorer
+from tui.drawing.facts import head_name
 
 
 def disagreements(app: Explorer) -> Iterator[str]:
@@ -29,11 +30,12 @@ def _in_selection(app: Explorer) -> Iterator[str]:
     under = None if node is None else node.data
     if selected != under and not (node is not None and node.data is None and node.parent is not None):
         yield f"{selected} is selected, and the tree's cursor is on line {app.main.tree_widget.cursor_line}, {under}"
-    spectra, name = app.views.spectra, str(selected)
-    title = spectra.title_line.shown.plain
-    has_room = spectra.title_line.size.width > len(name)  # of a terminal of a few columns it is cut
-    if selected is not None and spectra.display and has_room and name not in title:
-        yield f"{selected} is selected, and the spectra say {title!r}"
+    spectra = app.views.spectra
+    if selected is not None and spectra.display:
+        name, title = head_name(selected, outline_of(app)), spectra.title_line.shown.plain
+        has_room = spectra.title_line.size.width > len(name)  # of a terminal of a few columns it is cut
+        if has_room and name not in title:
+            yield f"{name} is selected, and the spectra say {title!r}"
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
         app.views.active.table_subject()
 

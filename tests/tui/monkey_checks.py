@@ -80,5 +80,7 @@ async def _at_rest(app: PaintedExplorer, rest: Rest) -> dict[tuple[int, int], tu
     await rest()
     app.main.key_line.clear_message()
     app.clear_notifications()
+    for toast in (each for screen in app.screen_stack for each in screen.query(Toast)):
+        toast.remove()  # a screen below keeps its own until their time is over
     await rest()
     return dict(app.picture.cells)
