@@ -96,8 +96,8 @@ def film(shown: list[list[list[Segment]]]) -> str:
         lines[line] += _joined(rectangles)
     for text in matrix.splitlines():
         for piece in re.findall(r"<text.*?</text>", text):
-            if (line := _LINE.search(piece)) is not None:
-                lines[int(line[1])].append(letters_apart(_LINE.sub("", piece)))
+            if (place := _LINE.search(piece)) is not None:
+                lines[int(place[1])].append(letters_apart(_LINE.sub("", piece)))
     width, height = COLUMNS * char_width + 24, ROWS * line_height + BAR + 12
     whole = len(shown) * SECONDS
     body = []

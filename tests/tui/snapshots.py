@@ -12,6 +12,7 @@ from unittest.mock import patch
 from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
@@ -99,7 +100,7 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
     return lines
 
 
-def painted_lines(app: Explorer, colours: str) -> list[list[Segment]]:
+def painted_lines(app: App[None], colours: str) -> list[list[Segment]]:
     """Give the displayed lines in the colours that a terminal can show."""
     strips = app.screen._compositor.render_strips()
     return [[Segment(text, _style(style, SYSTEMS[colours])) for text, style, _ in strip] for strip in strips]

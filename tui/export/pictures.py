@@ -109,7 +109,7 @@ class Picture:
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return _TEXT.sub(_apart, console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
+        return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
 
     def _console(self, colours: str | None) -> Console:
         """Make a console of the picture's size."""
@@ -134,12 +134,16 @@ def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
     return Segment(segment.text, style + own)
 
 
-def _apart(text: re.Match[str]) -> str:
-    """Draw a text of Rich's SVG so that fonts and programs that convert it keep every letter in its cell.
+def letters_apart(svg: str) -> str:
+    """Draw each text of Rich's SVG so that fonts and programs that convert it keep every letter in its cell.
 
     It starts at its first letter, and each character that a font may join has an element of its own: some programs
     ignore the style against ligatures, and some drop the blanks at the start of a text.
     """
+    return _TEXT.sub(_apart, svg)
+
+
+def _apart(text: re.Match[str]) -> str:
     letters = unescape(text["letters"]).lstrip("\xa0 ")
     cell = float(text["length"]) / len(unescape(text["letters"]))
     x = float(text["x"]) + float(text["length"]) - cell * len(letters)
