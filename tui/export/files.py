@@ -93,12 +93,24 @@ def formats_for(what: What, view: str) -> tuple[str, ...]:
     return (*FORMATS, "npz") if what is What.MODEL and view == "attention" else tuple(FORMATS)
 
 
-def choice_of(name: str, usual: Choice) -> Choice:
-    """Choose what to write to a named file by its ending; an unknown ending gets the table of the view."""
-    ending = Path(name).suffix
-    of_endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
-    what = of_endings.get(ending, What.VIEW)
-    return Choice(what, format_of(Path(name)) or usual.format)
+def choice_of(path: Path, usual: Choice, view: str) -> Choice:
+    """Choose what to write by the ending of a file's name; one that is unknown, or fits the usual choice, keeps that.
+
+    Examples
+    --------
+    >>> picture = Choice(What.SCREEN)
+    >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.ans", "x.svg", "x")]
+    ['VIEW', 'ANSI', 'SCREEN', 'SCREEN']
+    >>> choice_of(Path("x.npz"), Choice(What.MODEL), "attention")
+    Choice(what=<What.MODEL: 'w'>, format='npz')
+    """
+    if path.suffix == usual.ending:
+        return usual
+    format = format_of(path) or path.suffix.removeprefix(".")
+    if format in (formats_for(usual.what, view) or FORMATS):
+        return Choice(usual.what if usual.what.is_table else What.VIEW, format)
+    endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
+    return replace(usual, what=endings.get(path.suffix, usual.what))
 
 
 OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from engine.store.export import FORMATS, format_of
+from engine.store.export import FORMATS
 from engine.values.errors import EngineError
 from tui.drawing.text import fit_path
 from tui.export.files import Choice, ExportFiles, What, choice_of, formats_for
@@ -108,7 +108,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     def __init__(self, exporting: ExportFiles, name: str = "") -> None:
         super().__init__()
         self._exporting = exporting
-        self._choice = exporting.fitting(choice_of(name, exporting.choice) if name else exporting.choice)
+        usual = replace(exporting.choice, what=What.VIEW) if name else exporting.choice
+        self._choice = exporting.fitting(choice_of(Path(name), usual, exporting.view))
         self._asked_for = name
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
@@ -258,7 +259,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self.dismiss((self._choice, path, is_there))
 
     def _path(self) -> Path:
-        """Read the typed path: a folder gets the suggested name, and the ending sets the format of a table.
+        """Read the typed path: a folder gets the suggested name, and another ending another choice.
 
         Raises
         ------
@@ -271,7 +272,5 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             path = path / suggested.name
         if not path.parent.is_dir():
             raise EngineError(f"there is no folder {path.parent}; make it or choose another")
-        named = format_of(path)
-        if self._choice.what.is_table and named is not None and self._choice.format != "npz":
-            self._choice = replace(self._choice, format=named)
+        self._choice = choice_of(path, self._choice, self._exporting.view)
         return path

@@ -177,17 +177,18 @@ class SentenceInput(Field):
         self._refresh_tokens()
 
     def on_focus(self) -> None:
-        """Bring a draft back, and show the tokens."""
+        """Bring a draft back."""
         if self._draft is not None:
             (self.value, selection), self._draft = self._draft, None
             self.selection = selection
-        self.refresh()
-        self._refresh_tokens()
 
     def on_blur(self) -> None:
-        """Keep what was not read as a draft, unless another window has the focus, and hide the tokens."""
+        """Keep what was not read as a draft, unless another window has the focus."""
         if self.app.app_focus and self.value != self._text:
             self._draft = (self.value, self.selection) if self.value.strip() else None
             self.value = self._text
-        self.refresh()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Show the tokens with the focus, and hide them without."""
+        super().watch_has_focus(has_focus)
         self._refresh_tokens()

@@ -266,6 +266,15 @@ async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(tiny_
         assert file_name(app) == "such.csv"
 
 
+async def test_the_ending_of_a_typed_name_chooses_also_after_a_picture(tiny_model: TinyModel, folder: Path) -> None:
+    begins = {"a.csv": b"stack,layer,", "b.svg": b"<svg", "c.jsonl": b"{", "d.npz": b"PK"}
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (_, pilot):
+        await press(pilot, "2", "e", "s")
+        for name, begin in begins.items():
+            await press(pilot, "e", "tab", "ctrl+u", *name, "enter")
+            assert (folder / name).read_bytes().startswith(begin)
+
+
 async def test_an_unfinished_table_is_written_with_a_notice(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         for number, (key, view) in enumerate((("w", "overview"), ("w", "heads"), ("2", "ranks")), 1):
