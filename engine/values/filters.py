@@ -34,6 +34,9 @@ MOST_TOKENS = 1000
 SHOWN_CHARACTERS = 40
 """The most characters of a word in a message."""
 
+ALIKE = 3
+"""The most columns that a message offers in place of a part of their names."""
+
 CONTAINS = "contains"
 MIRRORED_SIGNS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 """The comparisons of SQL, and their mirror images."""
@@ -191,7 +194,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             wrong = place + len(text[place:]) - len(text[place:].lstrip())
             is_quote = text[wrong] in "\"'"
             said = "does not end" if is_quote else "means nothing here; != is 'is not'"
-            raise FilterError(f"{'the quote' if is_quote else repr(text[wrong])} at {wrong + 1} {said}")
+            raise FilterError(f"{'the quote' if is_quote else repr(text[wrong])} at character {wrong + 1} {said}")
         kind, word = match.lastgroup or "", match[match.lastgroup or ""]
         if kind == "quoted":
             word = word[1:-1].replace("''", "'") if word[0] == "'" else word[1:-1]
@@ -270,9 +273,11 @@ class _Writer:
 
     def _unknown_error(self, token: _Token, what: str = "column or number") -> FilterError:
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
-        meant = f"; did you mean {alike[0]}?" if alike else ""
+        part = token.word if len(token.word) > 1 else " "
+        holding = [name for name in self._columns if part in name and not name.endswith(CHANCE)]
+        meant = f"; did you mean {', '.join(alike or holding[:ALIKE])}?" if alike or holding else ""
         shown = token.text if len(token.text) <= SHOWN_CHARACTERS else f"{token.text[:SHOWN_CHARACTERS]}…"
-        return FilterError(f"no {what} '{shown}' at {token.place + 1}{meant}")
+        return FilterError(f"no {what} '{shown}'{meant}")
 
     def _operand(self, token: _Token) -> str:
         if column := self._column(token):

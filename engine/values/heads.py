@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ _PLAIN_STACKS = ("encoder", "decoder", "cross")
 STACKS = (*_PLAIN_STACKS, *(f"{stack}{DELTA}" for stack in _PLAIN_STACKS))
 """A model's stacks in reading order; ``cross`` has the decoder's queries and the encoder's keys."""
 
+_SPACED_STACK = re.compile(rf"\b({'|'.join(STACKS)})\s+(?=[LH]?\d)", re.IGNORECASE)
 _OF_LAYER = re.compile(r"h(\d+)", re.IGNORECASE)
 _HEAD_PATTERN = re.compile(
     r"(?:(?P<stack>[a-z]+(?:-[a-z]+)?)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE
@@ -61,8 +63,24 @@ class Head:
         return f"L{self.layer}" if self.is_layer else f"L{self.layer}H{self.head}"
 
 
+def head_text(head: Head, stacks: Sequence[str]) -> str:
+    """Name a head or layer, with its stack if the model has several: ``cross L5H1``."""
+    return f"{head.stack} {head}" if len(stacks) > 1 else str(head)
+
+
+def join_stacks(text: str) -> str:
+    """Join stacks to the heads after them, as `parse_head` reads them.
+
+    Examples
+    --------
+    >>> join_stacks("cross L5H1, encoder 2.0 L3")
+    'cross.L5H1, encoder.2.0 L3'
+    """
+    return _SPACED_STACK.sub(r"\1.", text)
+
+
 def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> Head:
-    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``; given a head ``here``, also ``H1`` of its layer.
+    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``, also with a blank; beside a head, ``H1`` of its layer.
 
     Raises
     ------
@@ -77,7 +95,7 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
     """
     if here is not None and (of_layer := _OF_LAYER.fullmatch(text)) is not None:
         return Head(here.stack, here.layer, int(of_layer[1]))
-    match = _HEAD_PATTERN.fullmatch(text.strip())
+    match = _HEAD_PATTERN.fullmatch(join_stacks(text.strip()))
     if match is None:
         raise EngineError(f"'{text}' is not a head; write it as L5H1 or 5.1 (layer 5, head 1, counted from 0)")
     plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
@@ -119,14 +137,13 @@ class Off:
     heads: tuple[Head, ...] = ()
     by_mean: bool = False
 
-    def __str__(self) -> str:
+    def text(self, stacks: Sequence[str]) -> str:
         """Name the heads: ``L0H1, L1H2 off``, or the first of many: ``12 heads off: L0H0, L0H1, L0H2 …``."""
         way = f" by {'its' if len(self.heads) == 1 else 'their'} mean" if self.by_mean else ""
-        if len(self.heads) > NAMED_HEADS:
-            return (
-                f"{quantity(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED_HEADS - 1]))} …"
-            )
-        return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
+        names = [head_text(each, stacks) for each in self.heads]
+        if len(names) > NAMED_HEADS:
+            return f"{quantity(len(names), 'head')} off{way}: {', '.join(names[: NAMED_HEADS - 1])} …"
+        return f"{', '.join(names)} off{way}" if names else ""
 
 
 NOTHING_OFF = Off()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.values.display_text import plural, quantity, span
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, Head, no_attention, parse_head
+from engine.values.heads import DELTA, Head, join_stacks, no_attention, parse_head
 
 LARGE_LAYER = 2**24
 """A layer is large if its four projections hold more numbers than this."""
@@ -160,8 +160,8 @@ class ModelOutline:
         if name.stack not in self.stacks:
             raise EngineError(f"there is no stack '{name.stack}'; choose from {', '.join(self.stacks)}")
         numbers = [layer.layer for layer in self.stack_layers(name.stack)]
-        such = f"{quantity(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
-        raise EngineError(f"there is no attention in layer {name.layer}: {name.stack} has {such}")
+        which = f"{quantity(len(numbers), 'layer')}, {span(numbers[0], numbers[-1])}"
+        raise EngineError(f"there is no attention in layer {name.layer}; {name.stack} has it in {which}")
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
         """List the layers of one stack in order."""
@@ -208,7 +208,7 @@ def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> t
     EngineError : if a word names nothing that can be switched off in this model.
     """
     named = dict.fromkeys(
-        head for word in text.replace(",", " ").split() for head in _heads_of_word(word, outline, here)
+        head for word in join_stacks(text).replace(",", " ").split() for head in _heads_of_word(word, outline, here)
     )
     return tuple(named)
 

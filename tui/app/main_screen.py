@@ -397,7 +397,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         said = why_not_switched(head, key_of(self, "app.switch"))
         if head is not None and not said:
             self.switch_off(switch_heads(off, [head], is_off=head not in off.heads))
-            said = say_off(self.session.shown.off, key_of(self, "app.all_on"))
+            said = say_off(self.session.shown.off, self.stores.outline.stacks, key_of(self, "app.all_on"))
         self.key_line.show_message(said)
 
     def switch_off(self, off: Off) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from engine.values.display_text import plural, quantity
+from engine.values.heads import head_text
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.outline import MARKS
 
@@ -23,7 +24,7 @@ def short_name(outline: ModelOutline) -> str:
 
 def head_name(head: Head, outline: ModelOutline) -> str:
     """Return the name of a head or layer, with its stack if the model has several."""
-    return f"{head.stack} {head}" if len(outline.stacks) > 1 else str(head)
+    return head_text(head, outline.stacks)
 
 
 def distance_text(distance: int | None, outline: ModelOutline) -> str:

@@ -250,8 +250,8 @@ def row_name(row: Mapping[str, Cell]) -> str:
 
     Examples
     --------
-    >>> row_name({"stack": "decoder", "layer": 1, "head": "0", "note": ""}), row_name({"rank": 1, "token": " the"})
-    ('L1H0', "' the'")
+    >>> row_name({"stack": "cross", "layer": 1, "head": "0", "note": ""}), row_name({"rank": 1, "token": " the"})
+    ('cross L1H0', "' the'")
     >>> row_name({"layer": 2, "head": "all"}), row_name({"name": "wte.weight"}), row_name({"index": 1})
     ('L2 all', 'wte.weight', '')
     >>> print(row_name({"token": "\\t"}))
@@ -259,7 +259,8 @@ def row_name(row: Mapping[str, Cell]) -> str:
     """
     layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
     if isinstance(layer, int) and head is not None:
-        return f"L{layer} all" if head == "all" else f"L{layer}H{head}"
+        stack = f"{row['stack']} " if row.get("stack") else ""
+        return f"{stack}L{layer} all" if head == "all" else f"{stack}L{layer}H{head}"
     named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
     token = row.get("token")
     return escape_text(named) or (quote_text(token) if isinstance(token, str) and token else "")

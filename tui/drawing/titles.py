@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.values.display_text import quantity
-from engine.values.heads import NAMED_HEADS
+from engine.values.heads import NAMED_HEADS, head_text
 from tui.drawing.facts import head_name
 from tui.drawing.text import escape_text, quote_text
 
@@ -198,14 +198,14 @@ def map_part(name: MapName, outline: ModelOutline) -> Part:
     return Part(f"{stack}{name}", " ", fewer)
 
 
-def off_part(off: Off, gap: str = " · ", *, is_difference: bool = False) -> Part:
+def off_part(off: Off, stacks: Sequence[str], gap: str = " · ", *, is_difference: bool = False) -> Part:
     """Name the heads that are off, or at last their number; for a difference, also that to all heads on."""
     count = len(off.heads)
-    names = quantity(count, "head") if count > NAMED_HEADS else ", ".join(map(str, off.heads))
+    names = quantity(count, "head") if count > NAMED_HEADS else ", ".join(head_text(each, stacks) for each in off.heads)
     mean = " by mean" if off.by_mean else ""
     whole, less, least = (" less with all on", " less all on", "−on") if is_difference else ("", "", "")
     fewer = (WORDS, f"{names} off{mean}{less}"), (BRIEF, f"{count} off{less}"), (LAST, f"{count} off{least}")
-    return Part(f"with {off}{whole}", gap, fewer)
+    return Part(f"with {off.text(stacks)}{whole}", gap, fewer)
 
 
 def difference_part() -> Part:

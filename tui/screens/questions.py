@@ -198,7 +198,7 @@ class WhereTo:
             return partial(self._views.app.run_action, f"app.choose_theme({theme!r})")
         word, _, behind = text.partition(" ")
         if behind and word in self._by_name:
-            raise EngineError(f"{word} stands alone; leave out what follows it")
+            raise EngineError(f"{word} takes no more words; leave out '{behind}'")
         if text in self._by_name:
             return self._by_name[text].run
         return next((each.run for each in commands_in_view(self._views) if each.name == text), None)
@@ -482,7 +482,7 @@ class OffByName:
         shown, before = self._session.shown, self._session.shown.off
         after = switch_heads(before, heads, is_off=word == OFF)
         self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
-        said = say_switched(before, after, heads, key_of(self._views, "app.all_on"))
+        said = say_switched(before, after, heads, self._outline.stacks, key_of(self._views, "app.all_on"))
         self._views.post_message(Notice(found + said))
 
     def _heads_selected(self, word: str) -> tuple[Head, ...]:

@@ -296,7 +296,7 @@ def map_title(shown: Shown, outline: ModelOutline) -> list[Part]:
     is_difference = shown.difference and not name.stack.endswith(DELTA) and not name.is_rollout
     if off.heads:
         all_on = fact_part("with all heads on", " · ")
-        parts.append(all_on if name.is_rollout else off_part(off, is_difference=is_difference))
+        parts.append(all_on if name.is_rollout else off_part(off, outline.stacks, is_difference=is_difference))
     elif is_difference:
         parts.append(difference_part())
     return parts

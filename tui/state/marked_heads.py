@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.values.heads import Head, Off
+from engine.values.heads import Head, Off, head_text
 from tui.state.session import Session, Shown
 
 MOST_PINS = 7
@@ -73,8 +73,8 @@ def switch_heads(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
     Examples
     --------
     >>> one, two = Head("decoder", 0, 1), Head("decoder", 1, 0)
-    >>> str(switch_heads(Off((one,)), [two], is_off=True)), str(switch_heads(Off((one, two)), [one], is_off=False))
-    ('L0H1, L1H0 off', 'L1H0 off')
+    >>> [str(each) for each in switch_heads(Off((one,)), [two], is_off=True).heads]
+    ['L0H1', 'L1H0']
     """
     others = tuple(each for each in off.heads if each not in heads)
     return replace(off, heads=(*others, *heads) if is_off else others)
@@ -89,20 +89,21 @@ def why_not_switched(head: Head | None, key: str) -> str:
     return ""
 
 
-def say_off(off: Off, all_on: str) -> str:
+def say_off(off: Off, stacks: Sequence[str], all_on: str) -> str:
     """Name the heads that are off, and the key that switches all on."""
-    return f"{off}; {all_on} switches all on" if off.heads else ALL_ON
+    return f"{off.text(stacks)}; {all_on} switches all on" if off.heads else ALL_ON
 
 
-def say_switched(before: Off, after: Off, heads: Sequence[Head], all_on: str) -> str:
+def say_switched(before: Off, after: Off, heads: Sequence[Head], stacks: Sequence[str], all_on: str) -> str:
     """Say what switching heads has changed; heads switched off just now come first."""
     if not before.heads and not after.heads:
         return ALL_ON
     if set(before.heads) == set(after.heads):
-        named = f"{heads[0]} is" if len(heads) == 1 else "these heads are"
+        named = f"{head_text(heads[0], stacks)} is" if len(heads) == 1 else "these heads are"
         return f"{named} {'off' if heads[0] in after.heads else 'on'} already"
     if any(each in after.heads for each in heads):
         others = tuple(each for each in after.heads if each not in heads)
-        return say_off(replace(after, heads=(*heads, *others)), all_on)
-    again = [str(each) for each in before.heads if each in heads]
-    return f"{f'{again[0]} is' if len(again) == 1 else f'{len(again)} heads are'} on again; {say_off(after, all_on)}"
+        return say_off(replace(after, heads=(*heads, *others)), stacks, all_on)
+    again = [head_text(each, stacks) for each in before.heads if each in heads]
+    named = f"{again[0]} is" if len(again) == 1 else f"{len(again)} heads are"
+    return f"{named} on again; {say_off(after, stacks, all_on)}"

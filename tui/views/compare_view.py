@@ -156,7 +156,7 @@ class ComparePane(SentencePane):
                     source = MapSource.of(spell_map(map, sentence), query)
             sign, style = self.graph.line_sign(number)
             titled.append(TitledMap(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
-        self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown)], names, titled, shown)
+        self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
         """Draw the second head's map less the first one's, or show why there is none."""
@@ -164,7 +164,7 @@ class ComparePane(SentencePane):
         is_of_one_stack = pair[0].stack == pair[1].stack
         briefly = ((LAST, f"{pair[1]} less {pair[0]}"),) if is_of_one_stack else ()
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
-        title = [named, *_off_parts(shown)]
+        title = [named, *_off_parts(shown, stores)]
         query = difference_query(shown, pair)
         if sentence.is_long:
             source = map_in_parts(stores.maps, query, sentence, "compare difference")
@@ -316,8 +316,8 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
     return replace(less, other=more.weights)
 
 
-def _off_parts(shown: Shown) -> list[Part]:
-    return [off_part(shown.off)] if shown.off.heads else []
+def _off_parts(shown: Shown, stores: Stores) -> list[Part]:
+    return [off_part(shown.off, stores.outline.stacks)] if shown.off.heads else []
 
 
 def _curve_of_heads(

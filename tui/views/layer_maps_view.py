@@ -55,7 +55,7 @@ class HeadsPane(SentencePane):
         self._count = len(names)
         title = [layer_part(layer.layer, layer.stack if len(outline.stacks) > 1 else "")]
         if shown.off.heads:
-            title.append(off_part(shown.off))
+            title.append(off_part(shown.off, outline.stacks))
         sentence = self.sentence_of(shown, stores, title)
         self.maps.select(None if selected.is_layer else selected.head)
         if sentence is None or not self.maps.size:

@@ -30,7 +30,7 @@ from engine.values.views import (
 from tui.drawing.facts import distance_text, short_name, subject_of
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
-from tui.drawing.readout import explain_empty, number_readout, row_readout
+from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
 from tui.drawing.text import escape_text, first_fitting, quote_text
 from tui.drawing.titles import COMPUTING, Part, fact_part, head_part, mean_part, off_part, pair_part
 from tui.state.session import Shown
@@ -57,7 +57,7 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
         parts.append(fact_part(f"position {at}"))
     if shown.off.heads and "text" in view.options:
         if "off" in view.options:
-            parts.append(off_part(shown.off, " · " if not is_of_model else "  " if parts else " "))
+            parts.append(off_part(shown.off, outline.stacks, " · " if not is_of_model else "  " if parts else " "))
         else:
             parts.append(fact_part("with all heads on", "  " if is_of_model else " · "))
     is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.option_columns)
@@ -432,6 +432,8 @@ class TablePane(RowsPane):
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
         """Explain the column; below that name the row, and give its cell with chance or say why the cell is empty."""
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
+        if "stack" in self._agreeing:
+            row.pop("stack", None)
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
 
         def say(width: int) -> str:
@@ -441,7 +443,7 @@ class TablePane(RowsPane):
                 return number_readout(column, cell, None if isinstance(chance, str) else chance, width)
             return f"{column} {escape_text(cell or '')}"
 
-        off = [f"{self.head_here} off  {say(width)}"] if self.head_here in self.struck else []
+        off = [f"{row_name(row)} off  {say(width)}"] if self.head_here in self.struck else []
         return explanation, first_fitting(width, *off, row_readout(row, column, say, width))
 
     # --- keys

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
 from engine.values.table import Cell
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
@@ -357,6 +357,7 @@ class ExtremeHeads(Widget, can_focus=False):
         super().__init__()
         self._head_map = head_map
         self._labels: Mapping[Head, Sequence[str]] = {}
+        self._names: Mapping[Head, str] = {}
         self._values: Mapping[Head, str] = {}
         self._followed: tuple[object, ...] = ()
         self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
@@ -371,6 +372,8 @@ class ExtremeHeads(Widget, can_focus=False):
         shown, head = self._head_map.shown, self._head_map.head
         self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
         self._labels = {each: label_of(each) for each in chain(*self._lists)}
+        stacks = {each.stack: None for each in self._head_map.rows}
+        self._names = {each: head_text(each, tuple(stacks)) for each in self._labels}
         self._values = {each: _value(shown.cell(each)) for each in self._labels} if shown is not None else {}
         followed = (self._lists, shown, head, self._labels)
         if followed != self._followed:
@@ -405,8 +408,8 @@ class ExtremeHeads(Widget, can_focus=False):
             return
         is_here = entry == self._head_map.head
         style = self.get_component_rich_style("extremes--cursor" if is_here else "extremes--head")
-        names, digits = (max(map(len, each)) for each in (map(str, self._values), self._values.values()))
-        number = f"{entry!s:<{names}} {self._values[entry]:>{digits}} "
+        names, digits = (max(map(len, each)) for each in (self._names.values(), self._values.values()))
+        number = f"{self._names[entry]:<{names}} {self._values[entry]:>{digits}} "
         label = first_fitting(max(width - len(number) - 1, 1), *self._labels[entry], "")
         yield Segment(number, style)
         yield Segment(f"{label:{max(width - len(number), 0)}}", plain)

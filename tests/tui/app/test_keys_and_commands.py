@@ -267,7 +267,7 @@ async def test_the_prompt_completes_measures_heads_and_commands_without_a_key() 
         assert "measure takes one name: " in foot(app)
         await type_keys(pilot, "escape")
         for typed, said in (
-            ("zoom in", "zoom stands alone; leave out what follows it"),
+            ("zoom in", "zoom takes no more words; leave out 'in'"),
             ("theme", "theme needs a name; tab completes it"),
         ):
             await press(pilot, "colon", *typed, "enter")

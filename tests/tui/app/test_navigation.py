@@ -42,7 +42,8 @@ ONE, TWO = outline(("decoder", 12, 16)), outline(("encoder", 3, 4), ("decoder", 
         ("L5H3", head(5, 3)), ("l5h3", head(5, 3)), ("5.3", head(5, 3)), ("5 3", head(5, 3)), (" 5, 3 ", head(5, 3)),
         ("L5 H3", head(5, 3)),
         ("layer 5", head(5)), ("Layer 5, head 3", head(5, 3)), ("head 3", head(4, 3)),
-        ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("h11", head(4, 11)),
+        ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("decoder L2H1", head(2, 1)),
+        ("h11", head(4, 11)),
         ("+1", head(5, 2)), ("-4", head(0, 2)), ("ranks", "ranks"), ("RA", "ranks"), ("sp", "spectra"),
     ],
 )  # fmt: skip
@@ -53,7 +54,7 @@ def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("c", "circuits, changes"), ("L12", "decoder has 12 such layers, 0 to 11"), ("5.16", "heads 0 to 15"),
+        ("c", "circuits, changes"), ("L12", "decoder has it in 12 layers, 0 to 11"), ("5.16", "heads 0 to 15"),
         ("h16", "heads 0 to 15"), ("+8", "the last is L11"),
         ("-5", "the first is L0"), ("nowhere", "neither a head nor a view"),
         ("encoder.L0H0", "no stack 'encoder'"),
@@ -268,4 +269,4 @@ async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_mod
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert "there is no attention in layer 5: decoder has 2 such layers" in screen_text(app)
+        assert "there is no attention in layer 5; decoder has it in 2 layers" in screen_text(app)

@@ -212,13 +212,13 @@ async def test_a_file_that_cannot_be_written_is_said_once(
 
 @pytest.mark.parametrize("key", ["enter", "escape"])
 async def test_the_tokens_above_the_line_go_with_the_focus(tiny_model: TinyModel, key: str) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (_, pilot):
-        before = screen_text(pilot.app).count("│ cat")
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        before = screen_text(app).count("│ cat")
         await press(pilot, "i")
         await type_keys(pilot, "the cat sat")
-        assert screen_text(pilot.app).count("tokens") == 1
+        assert screen_text(app).count("tokens") == 1
         await press(pilot, key)
-        text = screen_text(pilot.app)
+        text = screen_text(app)
         assert text.count("│ cat") == before == 1, text
 
 

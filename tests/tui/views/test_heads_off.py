@@ -29,6 +29,9 @@ from tui.views.table_view import TablePane
 
 TEXT = "the cat sat"
 
+ONE = ("decoder",)
+"""The stacks of most models."""
+
 
 def off(app: Explorer) -> str:
     """Name what is off."""
@@ -50,7 +53,7 @@ def test_heads_are_named_singly_by_layer_or_all_at_once(tiny_model: TinyModel) -
     for text, said in (
         ("L0H1 3", "write L3 for the layer, 3.0 for a head"),
         ("L1H4", "no head L1H4: the layer has heads 0 to 3"),
-        ("L7", "no attention in layer 7: decoder has 2 such layers"),
+        ("L7", "no attention in layer 7; decoder has it in 2 layers, 0 to 1"),
         ("ranks", "'ranks' is not a head; write it as L5H1"),
     ):
         with pytest.raises(EngineError, match=said):
@@ -66,8 +69,9 @@ def test_a_head_without_a_stack_is_in_the_selected_stack(tiny_model: TinyModel) 
 
 def test_a_title_names_the_first_of_many_heads_that_are_off() -> None:
     heads = tuple(Head("decoder", 0, number) for number in range(9))
-    assert str(Off(heads[:4])) == "L0H0, L0H1, L0H2, L0H3 off"
-    assert str(Off(heads, by_mean=True)) == "9 heads off by their mean: L0H0, L0H1, L0H2 …"
+    assert Off(heads[:4]).text(ONE) == "L0H0, L0H1, L0H2, L0H3 off"
+    assert Off(heads[:2]).text(("encoder", "decoder")) == "decoder L0H0, decoder L0H1 off"
+    assert Off(heads, by_mean=True).text(ONE) == "9 heads off by their mean: L0H0, L0H1, L0H2 …"
 
 
 def test_off_takes_a_layer_or_several_heads(tiny_model: TinyModel) -> None:
@@ -96,7 +100,7 @@ def test_switching_heads_names_those_switched_just_now_first(
     off, named = (tuple(parse_head(name, ("decoder",)) for name in text.split()) for text in (before, heads))
     now = switch_heads(Off(off), named, is_off=is_off)
     assert " ".join(map(str, now.heads)) == after
-    assert say_switched(Off(off), now, named, "O") == said
+    assert say_switched(Off(off), now, named, ONE, "O") == said
 
 
 async def test_heads_are_switched_by_their_names_and_a_wrong_name_stays_to_be_mended(tiny_model: TinyModel) -> None:

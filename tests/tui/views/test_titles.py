@@ -127,7 +127,8 @@ def map_of(layer: int | None, head: int | None) -> Part:
 
 
 def off(*heads: tuple[int, int], by_mean: bool = False, is_difference: bool = False, gap: str = " · ") -> Part:
-    return off_part(Off(tuple(Head("decoder", *each) for each in heads), by_mean), gap, is_difference=is_difference)
+    named = Off(tuple(Head("decoder", *each) for each in heads), by_mean)
+    return off_part(named, ("decoder",), gap, is_difference=is_difference)
 
 
 def cell_of(mean: MapName | None, query: int, asked: str, key: int, read: str, gap: str = " ") -> Part:
