@@ -284,10 +284,12 @@ class Heatmap(ScrollArea, can_focus=True):
         self._viewport = other._viewport
 
     def follow(self, other: Heatmap) -> None:
-        """Look at the same weight as another map, in cells of the same size."""
+        """Look at the same weight as another map, in cells of the same size, and with the same cells in view."""
         viewport = replace(other._viewport, counts=self._viewport.counts).with_cursor(*other.cursor)
         if self.pooled is not None and viewport != self._viewport:
             self._change_viewport(viewport)
+        self.scroll_at_once(other.scroll_offset.x, other.scroll_offset.y)
+        self.reveal()
 
     @property
     def scale(self) -> Scale:
@@ -752,7 +754,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _label(self, row: int, plain: Style) -> list[Segment]:
         """Write a row's label; highlight it in the cursor's row."""
         text = self._axes.rows[row]
-        if row != self._cell[0]:
+        if row != self._cell[0] or not text:  # beside a map that shows the labels
             return [Segment(text, plain)]
         return [Segment(text[:-1], self.get_component_rich_style("heatmap--label-cursor")), Segment(" ", plain)]
 

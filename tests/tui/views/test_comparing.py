@@ -235,7 +235,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, fo
 
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:
-    async with explorer("demo", head="L1H0") as (app, pilot):
+    async with explorer("demo", head="L0H0") as (app, pilot):
         await press(pilot, "P", "]", "P", "]", "C", "C")
         maps = compared(app, Side.MAPS).maps.heatmaps
         assert [each._axes.gutter > 0 for each in maps] == [True, False, False]
@@ -243,3 +243,16 @@ async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> Non
         assert min(seen) > 4
         assert max(seen) - min(seen) <= 1
         assert len({len(each.window[0]) for each in maps}) == 1
+        for keys in ((), ("h",), ("h",), ("home",), ("l",)):
+            await press(pilot, *keys)
+            assert len({each.window[1].start for each in maps}) == 1, "all show the same keys"
+
+
+async def test_the_lines_of_the_cursors_row_stand_below_each_other_in_every_map() -> None:
+    async with explorer("demo", head="L1H0", size=(160, 50)) as (app, pilot):
+        await press(pilot, "P", "]", "P", "C", "C")
+        for each in compared(app, Side.MAPS).maps.heatmaps:
+            lines = [line[each.region.x : each.region.right] for line in screen_text(app).splitlines()]
+            marks = [line.index("[") for line in lines[each.region.y : each.region.bottom] if "[" in line]
+            assert len(marks) == each._axes.lines == 2
+            assert len(set(marks)) == 1
