@@ -89,6 +89,7 @@ class MapGrid(Container):
         for heatmap in self.heatmaps:
             heatmap.share_scale(max((each.largest for each in plain), default=None))
         self._arrange()
+        self.call_after_refresh(self._follow_leading)
 
     @property
     def heatmaps(self) -> list[Heatmap]:
@@ -138,10 +139,13 @@ class MapGrid(Container):
     def _follow(self, event: Heatmap.CursorMoved) -> None:
         """Move the other maps to where the leading map has moved."""
         event.stop()
+        self._follow_leading()
+        self.post_message(self.Moved())
+
+    def _follow_leading(self) -> None:
         for each in self.heatmaps:
             if each is not self.leading:
                 each.follow(self.leading)
-        self.post_message(self.Moved())
 
 
 def best_columns(count: int, width: int, height: int) -> int:
