@@ -137,10 +137,10 @@ async def test_a_picture_as_text_has_a_character_for_each_level_and_leaves_the_v
     monkeypatch.delenv("NO_COLOR", raising=False)
     async with explorer("demo", head="L1H0") as (app, pilot):
         await press(pilot, "3")
-        before = picture_of(app.views.active).as_ansi("truecolor")
+        before = picture_of(app.views.active).as_ansi(app.console)
         assert "▓" not in before
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
-        assert picture_of(app.views.active).as_ansi("truecolor") == before
+        assert picture_of(app.views.active).as_ansi(app.console) == before
         await press(pilot, "w")
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
         for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs

@@ -371,14 +371,14 @@ class ExportFiles:
             picture = picture_of_screen(self._app.screen_stack[0])
         else:
             picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._views.active)
-        colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
+        console, is_dark = self._app.console, self._app.current_theme.dark
         columns, rows = picture.size
 
         def write(check: Check) -> str:
             if what is What.TEXT:
                 text = picture.as_text()
             else:
-                text = picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
+                text = picture.as_ansi(console) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
             with requested_file(path) as partial:
                 partial.write_text(text, encoding="utf-8", newline="")
             return f"{columns} × {rows} cells of {shows}"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from html import escape, unescape
 
 from rich.color import Color, blend_rgb
-from rich.console import COLOR_SYSTEMS, Console
+from rich.console import Console
 from rich.segment import Segment, SegmentLines
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
-from textual._compositor import Compositor
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets._toast import ToastRack
+
+from tui.toolkit.screen import painted
 
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve"
@@ -98,27 +98,21 @@ class Picture:
         text = "\n".join(line.text.rstrip() for line in self.lines).rstrip("\n")
         return f"{text}\n"
 
-    def as_ansi(self, colours: str | None) -> str:
-        """Write the characters with colours of one of Rich's colour systems, or with none."""
-        console = self._console(colours)
+    def as_ansi(self, console: Console) -> str:
+        """Write the characters with the colours of a console."""
         return "".join(f"{line.render(console)}\n" for line in self.lines)
 
     def as_svg(self, title: str, *, is_dark: bool = True) -> str:
         """Draw the cells as SVG, each character in its cell."""
-        console = self._console(None)  # with colours Rich would cache its codes in the styles of other terminals
+        width, height = self.size
+        console = Console(  # without colours: Rich would cache its codes in the styles of other terminals
+            width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False,
+            color_system=None,
+        )  # fmt: skip
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
-
-    def _console(self, colours: str | None) -> Console:
-        """Make a console of the picture's size."""
-        width, height = self.size
-        console = Console(
-            width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False
-        )
-        console._color_system = None if colours is None else COLOR_SYSTEMS[colours]
-        return console
 
 
 def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
@@ -157,10 +151,7 @@ def _apart(text: re.Match[str]) -> str:
 
 def picture_of(widget: Widget) -> Picture:
     """Take a picture of a widget and its children, whatever lies over it."""
-    size = widget.outer_size
-    compositor = Compositor()
-    compositor.reflow(widget, size)
-    return Picture(tuple(strip.adjust_cell_length(size.width) for strip in compositor.render_strips(size)))
+    return Picture(painted(widget))
 
 
 def picture_in_glyphs(widget: Widget) -> Picture:
@@ -184,7 +175,7 @@ def _draw_anew(widget: Widget) -> None:
 
 def picture_of_screen(screen: Screen[object]) -> Picture:
     """Take a picture of a screen without its notifications."""
-    notices = list(screen.query(ToastRack))
+    notices = list(screen.query("Toast"))
     for each in notices:
         each.visible = False
     try:

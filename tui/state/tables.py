@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import SWITCHING, Progress, Rate
 from engine.values.table import Cell, Table, no_rows_error
-from engine.values.views import LENS, VIEWS, Query, Scope, View
+from engine.values.views import ABLATION, LENS, VIEWS, Query, Scope, View
 from tui.state.session import Shown
 from tui.state.store import Store
 
@@ -40,7 +40,8 @@ def measured_tokens(shown: Shown, view: View) -> tuple[str | None, str | None]:
 
     A table that lists tokens has none, except for a difference.
     """
-    if "token" not in view.options or (shown.against is None and "chosen" in view.columns_with({"against"})):
+    lists_tokens = "chosen" in view.columns_with({"against"}) or (view is ABLATION and bool(shown.off.heads))
+    if "token" not in view.options or (shown.against is None and lists_tokens):
         return None, None
     return shown.token, shown.against
 

@@ -13,10 +13,19 @@ from textual.geometry import Offset, Size
 from textual.keys import key_to_character
 from textual.reactive import Reactive
 from textual.screen import Screen, ScreenResultType
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.toolkit.application import notify_copied
+
+
+def painted(widget: Widget) -> tuple[Strip, ...]:
+    """Paint a widget and its children, whatever lies over it; all lines are of its width."""
+    size = widget.outer_size
+    compositor = Compositor()
+    compositor.reflow(widget, size)
+    return tuple(strip.adjust_cell_length(size.width) for strip in compositor.render_strips(size))
 
 
 class LayoutCompositor(Compositor):

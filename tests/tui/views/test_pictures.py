@@ -10,11 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from rich.color import Color
 from rich.segment import Segment
+from textual.app import App, ComposeResult
 from textual.strip import Strip
+from textual.widgets import Static
 
 from tests.tui.explorer import explorer, press, settle
 from tests.tui.painted import contrast_ratio, good_terminal
-from tui.export.pictures import Picture
+from tui.export.pictures import Picture, picture_of_screen
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -67,3 +69,19 @@ def test_no_font_joins_characters_of_a_picture() -> None:
     assert "".join(text.itertext()).replace("\xa0", " ") == typed
     joined = re.compile(r"[^\w\s][^\w\s]|0x|ww")
     assert not [each for each in text.itertext() if joined.search(each)]
+
+
+async def test_a_picture_of_the_screen_is_without_notices_and_leaves_them_as_they_are() -> None:
+    class Plain(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Static("below")
+
+    async with Plain().run_test(notifications=True) as pilot:
+        pilot.app.notify("over it")
+        await pilot.pause()
+        toast, rack = (pilot.app.screen.query_one(name) for name in ("Toast", "ToastRack"))
+        text = picture_of_screen(pilot.app.screen).as_text()
+        assert "below" in text
+        assert "over it" not in text
+        assert toast.visible
+        assert not rack.visible, "it would hide what is beside the notice"

@@ -144,6 +144,9 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         query = Query(text=TEXT, off=off.heads)
         assert rows(active_table(app).shown) == asked(model, "ablation", query)
         assert shown(active_table(app).title_line).startswith("ablation with L0H1, L0H2 off")
+        await press_slowly(pilot, "8", "j", "enter", "9")
+        assert app.session.shown.token is not None
+        assert rows(active_table(app).shown) == asked(model, "ablation", query), "of all tokens still"
         await press_slowly(pilot, "unbound:app.by_mean")
         assert rows(active_table(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
         await press_slowly(pilot, "unbound:app.by_mean", "O", "3")
