@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,8 +15,9 @@ from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import BASE
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head, Off, parse_head
+from engine.values.heads import Head, Off, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
+from engine.values.outline import heads_named
 from engine.values.progress import Work, finish
 from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query
 
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from engine.values.table import Table
 
 Layer = int | str | None
-"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` if the model has several stacks; None for all."""
+"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` if the model has several stacks; or a head; None for all."""
+
+HeadOf = int | str | None
+"""A head: its number, or its cell of a table, or its name; None for all."""
 
 WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
 
@@ -68,7 +73,7 @@ class Model:
             lines.append(f"and {', '.join(outline.stacks[3:])}")
         return "\n".join(lines)
 
-    def __getitem__(self, name: str) -> Weights:
+    def __getitem__(self, name: int | str) -> Weights:
         """Return the weights of a head, or of all heads of a layer: ``model["L5H1"].W_Q``."""
         return Weights(self._model, self._named(name))
 
@@ -82,21 +87,19 @@ class Model:
 
     # --- from weights alone
 
-    def spectrum(self, name: str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
+    def spectrum(self, name: int | str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
         """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first."""
-        head = parse_head(name, self._stacks)
-        if matrix not in MATRICES:
-            raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
+        head, matrix = self._named(name), parse_matrix(matrix)
         [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
         if matrix not in found:
             raise EngineError(lacking)
-        values: NDArray[np.float64] = found[matrix]
-        return values
+        kept: NDArray[np.float64] = found[matrix]
+        return kept.copy()
 
     def ranks(
         self,
         layer: Layer = None,
-        head: int | None = None,
+        head: HeadOf = None,
         matrix: str | None = None,
         *,
         epsilon: float | None = None,
@@ -108,7 +111,7 @@ class Model:
         return self.table("ranks", replace(query, epsilon=epsilon))
 
     def singular_values(
-        self, layer: Layer = None, head: int | None = None, matrix: str | None = None, *, whole_layers: bool = False
+        self, layer: Layer = None, head: HeadOf = None, matrix: str | None = None, *, whole_layers: bool = False
     ) -> DataFrame:
         """List singular values beside chance, one a row: the view ``spectrum``."""
         return self.table("spectrum", self._query(layer, head, matrix=matrix, whole_layers=whole_layers))
@@ -134,7 +137,7 @@ class Model:
     def circuits(
         self,
         layer: Layer = None,
-        head: int | None = None,
+        head: HeadOf = None,
         *,
         distance: int | None = None,
         eigenvalues: bool = False,
@@ -145,14 +148,14 @@ class Model:
         query = self._query(layer, head, distance=distance, fold_norm=fold_norm, whole_layers=whole_layers)
         return self.table("circuits", replace(query, eigenvalues=eigenvalues))
 
-    def composition(self, layer: Layer = None, head: int | None = None) -> DataFrame:
+    def composition(self, layer: Layer = None, head: HeadOf = None) -> DataFrame:
         """List the earlier heads that feed each head, and how strongly."""
         return self.table("composition", self._query(layer, head))
 
     def directions(
         self,
         layer: Layer = None,
-        head: int | None = None,
+        head: HeadOf = None,
         matrix: str | None = None,
         *,
         top: int = DEFAULT_TOP,
@@ -173,7 +176,7 @@ class Model:
             )
         return self.table("weights", replace(query, norms=norms))
 
-    def changes(self, other: Model | str | None = None, layer: Layer = None, head: int | None = None) -> DataFrame:
+    def changes(self, other: Model | str | None = None, layer: Layer = None, head: HeadOf = None) -> DataFrame:
         """Compare with another model, most changed heads first.
 
         Parameters
@@ -190,14 +193,14 @@ class Model:
 
     # --- what runs the model
 
-    def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
+    def attention(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        head = parse_head(layer, self._stacks)
+        head = self._named(layer)
         reader: MapReader = self._finish(self._model.reader(text, Off(self._heads(off)), head))
         weights = reader.layer_maps(Head(head.stack, head.layer)).weights
         return weights if head.head < 0 else weights[head.head]
 
-    def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:
+    def maps(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head = self._named(layer)
         maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
@@ -207,7 +210,7 @@ class Model:
         """Split a sentence into the tokens that the model reads."""
         return finish(self._model.spell(text)).tokens
 
-    def patterns(self, layer: Layer = None, head: int | None = None, *, text: str | None = None) -> DataFrame:
+    def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
         """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
         return self.table("patterns", self._query(layer, head, text=text))
 
@@ -221,7 +224,7 @@ class Model:
         *,
         position: int | None = None,
         top: int = DEFAULT_TOP,
-        off: Sequence[str] = (),
+        off: str | Sequence[str] = (),
         by_mean: bool = False,
         token: str | None = None,
         against: str | None = None,
@@ -263,9 +266,9 @@ class Model:
         self,
         text: str,
         layer: Layer = None,
-        head: int | None = None,
+        head: HeadOf = None,
         *,
-        off: Sequence[str] = (),
+        off: str | Sequence[str] = (),
         by_mean: bool = False,
         position: int | None = None,
         token: str | None = None,
@@ -283,7 +286,7 @@ class Model:
         self,
         text: str,
         layer: Layer = None,
-        head: int | None = None,
+        head: HeadOf = None,
         *,
         position: int | None = None,
         key: int | None = None,
@@ -312,21 +315,29 @@ class Model:
             self._model.forget()  # its weights may have changed
         return finish(work)
 
-    def _named(self, name: str) -> Head:
-        head = parse_head(name, self._stacks)
+    def _named(self, name: int | str) -> Head:
+        head = parse_head(_text(name), self._stacks)
         self.outline.layer(head)
         return head
 
-    def _heads(self, names: Sequence[str]) -> tuple[Head, ...]:
-        return tuple(map(self._named, names))
+    def _heads(self, names: str | Sequence[str]) -> tuple[Head, ...]:
+        return heads_named(names if isinstance(names, str) else " ".join(names), self.outline)
 
-    def _query(self, layer: Layer, head: int | None = None, **narrowed: Any) -> Query:
-        """Make a query for a layer or one of its heads; ``layer`` may name a head, too."""
-        if layer is None:
-            return Query(head=head, **narrowed)
-        named = self._named(f"L{layer}" if isinstance(layer, int) else layer)
-        number = head if named.is_layer else named.head
-        return Query(layer=named.whole_layer, head=number, **narrowed)
+    def _query(self, layer: Layer, head: HeadOf = None, **narrowed: Any) -> Query:
+        """Make a query for a layer or one of its heads; ``layer`` may name a head, and ``head`` its layer, too."""
+        place = None if layer is None else self._named(layer)
+        number = None if place is None or place.is_layer else place.head
+        if head is not None:
+            name = _text(head).lower()
+            if name.isdecimal() or name == "all":
+                if place is None:
+                    return Query(head=int(name) if name.isdecimal() else -1, **narrowed)
+                name = f"{place.stack}.{place.layer}.{name}"
+            named = self._named(name)
+            if place not in (None, named, named.whole_layer):
+                raise EngineError(f"{layer} and head {head} are two places; give one of them")
+            place, number = named, named.head
+        return Query(layer=None if place is None else place.whole_layer, head=number, **narrowed)
 
 
 class Weights:
@@ -338,39 +349,47 @@ class Weights:
 
     def __init__(self, model: OpenModel, name: Head) -> None:
         self._model, self.name = model, name
-        self._arrays: dict[str, NDArray[Any]] | None = None
+        self._read: dict[str, NDArray[Any]] | None = None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all of them by name; they are read once."""
-        if self._arrays is None:
+        """Return copies of all of them by name; they are read once."""
+        return {name: array.copy() for name, array in self._arrays().items()}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        if self._read is None:
             import numpy as np
 
             from engine.analysis.weights import arrays_of
 
             by_head = arrays_of(self._model, self._model.outline.layer(self.name.whole_layer))
             of_heads = list(by_head.values())
-            self._arrays = (
+            self._read = (
                 {each: np.stack([arrays[each] for arrays in of_heads]) for each in of_heads[0]}
                 if self.name.is_layer
                 else by_head[self.name]
             )
-        return self._arrays
+        return self._read
 
     def __getattr__(self, attribute: str) -> NDArray[Any]:
         if not attribute.startswith(("W_", "b_")):
             raise AttributeError(attribute)
-        arrays = self.arrays()
+        arrays = self._arrays()
         if attribute not in arrays:
-            raise AttributeError(f"{self.name} has no {attribute}; it has {', '.join(arrays)}")
-        return arrays[attribute]
+            raise AttributeError(f"{self._full_name} has no {attribute}; it has {', '.join(arrays)}")
+        return arrays[attribute].copy()
 
     def __dir__(self) -> Iterator[str]:
-        return iter([*super().__dir__(), *WEIGHTS, *(self._arrays or {})])
+        return iter([*super().__dir__(), *WEIGHTS, *(self._read or {})])
+
+    @property
+    def _full_name(self) -> str:
+        return head_text(self.name, self._model.outline.stacks)
 
     def __repr__(self) -> str:
         layer = self._model.outline.layer(self.name.whole_layer)
         what = f"{layer.heads} heads" if self.name.is_layer else f"a head of {layer.module}"
-        return f"{self.name}: {what}, W_Q {layer.head_dim}×{layer.d_model}, W_O {layer.d_output}×{layer.value_head_dim}"
+        shapes = f"W_Q {layer.head_dim}×{layer.d_model}, W_O {layer.d_output}×{layer.value_head_dim}"
+        return f"{self._full_name}: {what}, {shapes}"
 
 
 def open_model(
@@ -407,6 +426,8 @@ def open_model(
     >>> model.spectrum("L0H1", "OV").shape
     (32,)
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise EngineError(f"{type(name).__name__} is not the name of a model; open_module opens one in memory")
     options = EngineOptions(
         device=device, dtype=dtype, revision=revision, base=base, layout=None if layout is None else Path(layout),
         trust_remote_code=trust_remote_code, use_cache=use_cache,
@@ -455,6 +476,10 @@ def open_module(
 
     source = ModuleSource(module, tokenizer, name, example, projections)
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
+
+
+def _text(name: int | str) -> str:
+    return name if isinstance(name, str) else str(index(name))
 
 
 def _warn(said: str) -> None:

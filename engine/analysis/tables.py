@@ -136,6 +136,8 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
         raise EngineError(f"{name} has no rows for whole layers; name a head, such as L0H0")
+    if view is not None and query.matrix not in (None, "QK", "OV"):
+        raise EngineError(f"{name} describes circuits; choose QK or OV")
     if name not in WITHOUT_TORCH:
         yield from with_torch()
         yield Lane.WEIGHTS

@@ -101,11 +101,18 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
     plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
     stack = (match["stack"] or (here.stack if here else plain[0] if len(plain) == 1 else "")).lower()
     if not stack:
-        raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; write it as {stacks[0]}.{text}")
+        raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; name the stack, as in {stacks[0]}.L0H0")
     if stack not in stacks:
         raise EngineError(f"there is no stack '{stack}'; choose from {', '.join(stacks)}")
     head = match["head"]
     return Head(stack, int(match["layer"]), -1 if head is None or not head.isdigit() else int(head))
+
+
+def parse_matrix(text: str) -> str:
+    """Read the name of one of `MATRICES`, in any case; raise `EngineError` if there is no such matrix."""
+    if text.upper() not in MATRICES:
+        raise EngineError(f"there is no matrix '{text}'; it is one of {', '.join(MATRICES)}")
+    return text.upper()
 
 
 def no_attention(stack: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.values.heads import MATRICES, Head
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES, Head, parse_matrix
 from engine.values.table import CHANCE, RANK_COLUMNS, ROLLOUT_COLUMNS, Cell
 
 
@@ -140,6 +141,10 @@ class Query:
     epsilon : the share of the energy that the energy rank leaves out; None for the default.
     parts : the parts of the table of heads to compute; None for all.
     with_other : whether a second model's numbers stand beside, in a table that does not require one.
+
+    Raises
+    ------
+    EngineError : if there is no such matrix, or a number is out of its range.
     """
 
     layer: Head | None = None
@@ -166,6 +171,15 @@ class Query:
     epsilon: float | None = None
     parts: tuple[str, ...] | None = None
     with_other: bool = False
+
+    def __post_init__(self) -> None:
+        if self.matrix is not None:
+            object.__setattr__(self, "matrix", parse_matrix(self.matrix))
+        if self.epsilon is not None and not 0 < self.epsilon < 1:
+            raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
+        for name in ("top", "first"):
+            if (count := getattr(self, name)) < 1:
+                raise EngineError(f"{name} is {count}; give a number from 1")
 
     @property
     def column_options(self) -> tuple[str, ...]:

@@ -102,6 +102,40 @@ def test_a_head_may_be_named_in_place_of_a_layer(demo: Model) -> None:
     assert demo.circuits("1.3").equals(demo.circuits(1, 3))
 
 
+def test_heads_and_layers_are_named_as_people_and_tables_do(demo: Model) -> None:
+    heads: list[Any] = [3, "3", np.int64(3), "L1H3"]
+    for head in heads:
+        assert demo.ranks(1, head, "QK").select("layer", "head").rows() == [(1, "3")]
+    assert demo.ranks(head="L1H3").equals(demo.ranks("L1H3"))
+    assert demo.ranks(1, "all", "QK").equals(demo.ranks("L1", "ALL", "QK"))
+    assert demo.ranks(head="all", matrix="QK")["layer"].to_list() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(demo.spectrum(1, "QK"), demo.spectrum("L1", "QK"))
+    np.testing.assert_array_equal(demo.attention(TEXT, 1), demo.maps(TEXT, 1).weights)
+    np.testing.assert_array_equal(demo[1].W_Q, demo["L1"].W_Q)
+    for off in ("L0H0 L1H0", "L0H0, 1.0"):
+        np.testing.assert_array_equal(demo.attention(TEXT, 2, off=off), demo.attention(TEXT, 2, off=["L0H0", "L1H0"]))
+
+
+def test_matrices_are_named_in_any_case(demo: Model) -> None:
+    assert demo.ranks(1, 0, "qk").equals(demo.ranks(1, 0, "QK"))
+    np.testing.assert_array_equal(demo.spectrum("L1H0", "ov"), demo.spectrum("L1H0", "OV"))
+
+
+def test_arrays_are_the_callers_own(tiny_model: TinyModel) -> None:
+    module = torch.nn.MultiheadAttention(32, 4)
+    for model in (engine.open_model(tiny_model("llama"), use_cache=False), engine.open_module(module)):
+        for name in ("L0H1", "L0"):
+            head, ranks = model[name], model.ranks(0, whole_layers=True)
+            given = [*head.arrays().values(), head.W_Q, *(model.spectrum(name, matrix) for matrix in ("Q", "QK"))]
+            before = [array.copy() for array in given]
+            for array in given:
+                array += 1
+            again = [*head.arrays().values(), head.W_Q, *(model.spectrum(name, matrix) for matrix in ("Q", "QK"))]
+            for one, other in zip(before, again, strict=True):
+                np.testing.assert_array_equal(one, other)
+            assert model.ranks(0, whole_layers=True).equals(ranks)
+
+
 def test_heads_that_are_off_change_later_maps(demo: Model) -> None:
     plain, off = demo.attention(TEXT, "L2"), demo.attention(TEXT, "L2", off=["L0H0", "L1H0"])
     assert np.abs(plain - off).max() > 1e-4
@@ -114,6 +148,7 @@ def test_a_repr_has_few_lines_and_names_the_stacks(demo: Model, tiny_model: Tiny
         for name in model.outline.stacks:
             assert name in repr(model)
     assert repr(demo["L1H0"]).startswith("L1H0: a head of model.layers.1.self_attn")
+    assert repr(model["cross.L1H0"]).startswith("cross L1H0: a head of decoder.block.1")
 
 
 def test_names_complete(demo: Model, tiny_model: TinyModel) -> None:
@@ -132,6 +167,18 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model["L9H0"], "no attention in layer 9"),
     (lambda model: model["elsewhere"], "is not a head"),
     (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'"),
+    (lambda model: model.ranks(matrix="W_Q"), "no matrix 'W_Q'; it is one of Q, K, V, O, QK, OV"),
+    (lambda model: model.directions(matrix="Q"), "directions describes circuits; choose QK or OV"),
+    (lambda model: model.ranks("L1H2", 5), "L1H2 and head 5 are two places"),
+    (lambda model: model.ranks(1, "L0H5"), "1 and head L0H5 are two places"),
+    (lambda model: model.ranks(1, "first"), "'first' is not a head"),
+    (lambda model: model.ranks(0, epsilon=float("nan")), "between 0 and 1"),
+    (lambda model: model.heads(epsilon=1), "between 0 and 1"),
+    (lambda model: model.explain(TEXT, "L1H0", top=0), "top is 0; give a number from 1"),
+    (lambda model: model.predictions(TEXT, top=-1), "top is -1"),
+    (lambda model: model.directions("L1H0", first=0), "first is 0"),
+    (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),
+    (lambda model: engine.open_model(torch.nn.Linear(2, 2)), "Linear is not the name of a model; open_module"),  # type: ignore[arg-type]
     (lambda model: model.heads("labels"), "no part 'labels'"),
     (lambda model: model.table("nothing"), "there is no table 'nothing'"),
     (lambda model: model.attention("", "L0"), "."),

@@ -17,6 +17,7 @@ from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, m
 from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions, limit_threads
+from engine.values.views import Query
 from tui.cli.standard_streams import is_stream_error, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -24,9 +25,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Take an ε between 0 and 1."""
-    if value is not None and not 0 < value < 1:
-        raise click.BadParameter("ε is the share of the energy left out: between 0 and 1, such as 0.01")
-    return value
+    try:
+        return Query(epsilon=value).epsilon
+    except EngineError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def any_case(words: Iterable[str]) -> click.Choice[str]:
