@@ -340,8 +340,8 @@ class FilterRows:
         self._pane.finish_filter(text)
 
     def leave(self) -> None:
-        """Show all rows."""
-        self._pane.show_all_rows()
+        """Go back to the filter before."""
+        self._pane.leave_filter()
 
 
 class FindMeasure:

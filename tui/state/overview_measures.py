@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tui.state.stores import Stores
     from tui.state.tables import TableKey
 
-_MATRICES = ("ov", "qk", "q", "k", "v", "o")
+_MATRICES = ("qk", "ov", "q", "k", "v", "o")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     **{matrix: tuple(name for name, (of, _) in RANK_MEASURES.items() if of.lower() == matrix) for matrix in _MATRICES},
@@ -72,7 +72,7 @@ def next_measure(shown: Shown, step: int) -> dict[str, str]:
     Examples
     --------
     >>> view = Shown(view="ranks", measure="energy_rank")
-    >>> next_measure(Shown(overview="ov_energy_rank"), -1), next_measure(view, 1)["measure"]
+    >>> next_measure(Shown(overview="qk_energy_rank"), -1), next_measure(view, 1)["measure"]
     ({'overview': 'ov_overlap'}, 'numerical_rank')
     """
     if shown.view == OVERVIEW:
@@ -106,7 +106,7 @@ def group_after(measure: str, step: int) -> str:
     Examples
     --------
     >>> group_after("ov_stable_rank", 1), group_after("o_stable_rank", 1), group_after("entropy", -1)
-    ('qk_stable_rank', 'entropy', 'o_energy_rank')
+    ('q_stable_rank', 'entropy', 'o_energy_rank')
     """
     names = list(GROUPS)
     here = next(name for name, group in GROUPS.items() if measure in group)

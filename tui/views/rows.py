@@ -165,10 +165,11 @@ class RowsPane(Pane):
     @property
     def why_none(self) -> str:
         """That no row matches, and the keys that help."""
-        everything = f"{key_of(self.app, 'table.all_rows')} shows all rows"
+        back = f"{key_of(self.app, 'prompt.leave')} goes back"
         if not self.is_filtering:
-            everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
-        return f"no row matches{self._so_far}; {everything}"
+            keys = key_of(self.app, "table.filter"), key_of(self.app, "table.all_rows")
+            back = f"{keys[0]} changes the filter, {keys[1]} shows all rows"
+        return f"no row matches{self._so_far}; {back}"
 
     # --- the filter
 
@@ -248,16 +249,17 @@ class RowsPane(Pane):
         self._is_asked = False
         self.read_out()
 
-    def show_all_rows(self) -> None:
-        """Remove the filter."""
+    def leave_filter(self) -> None:
+        """Go back to the filter that was in use before another was typed."""
         self._is_asked = False
-        self._use(parse_filter("", ()))
+        self._use(self._applied)
         self.read_out()
 
     def step_back(self) -> bool:
         """Show all rows again, if there is a filter."""
         if self.current_filter is None:
             return False
-        self.show_all_rows()
+        self._use(parse_filter("", ()))
+        self.read_out()
         self.focus_view()
         return True

@@ -432,8 +432,7 @@ class TablePane(RowsPane):
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
         """Explain the column; below that name the row, and give its cell with chance or say why the cell is empty."""
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
-        if "stack" in self._agreeing:
-            row.pop("stack", None)
+        named = {name: each for name, each in row.items() if name != "stack" or name not in self._agreeing}
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
 
         def say(width: int) -> str:
@@ -443,8 +442,8 @@ class TablePane(RowsPane):
                 return number_readout(column, cell, None if isinstance(chance, str) else chance, width)
             return f"{column} {escape_text(cell or '')}"
 
-        off = [f"{row_name(row)} off  {say(width)}"] if self.head_here in self.struck else []
-        return explanation, first_fitting(width, *off, row_readout(row, column, say, width))
+        off = [f"{row_name(named)} off  {say(width)}"] if self.head_here in self.struck else []
+        return explanation, first_fitting(width, *off, row_readout(named, column, say, width))
 
     # --- keys
 

@@ -108,6 +108,8 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         await press(pilot, "j")
         assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
         await press(pilot, "slash", "escape")
+        assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "looking at the filter keeps it"
+        await press(pilot, "escape")
         assert list(app.views.active.table_on_screen()) == whole
         assert app.focused is pane.table
 

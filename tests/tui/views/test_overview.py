@@ -126,7 +126,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
     table = worked_out(open_on_thread(model), "heads", Query(text=TEXT))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     async with explorer(model, text=TEXT) as (app, pilot):
-        app.session.change(**overview_fields("ov_energy_rank"))
+        app.session.change(**overview_fields("qk_energy_rank"))
         await pilot.press("w", "m", "m", "unbound:app.previous_measure")
         for group in GROUPS.values():
             await settle(pilot)
@@ -143,9 +143,9 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
 async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         title = app.views.overview.title_line
-        app.session.change(**overview_fields("ov_energy_rank"))
+        app.session.change(**overview_fields("qk_energy_rank"))
         await pilot.press("w", "m", "full_stop")
-        assert "overview qk_numerical_rank" in shown(title)
+        assert "overview ov_numerical_rank" in shown(title)
         await press(pilot, "comma", "comma")
         assert f"overview {GROUPS['circuits'][0]}" in shown(title)
         await pilot.press("slash", *"stable")

@@ -433,6 +433,9 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("escape")
         await pilot.pause()
         assert focus(app) is pane.grid
+        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
+        await pilot.press("escape")
+        await pilot.pause()
         assert titled(pane.title_line) == "circuits L1"
         assert screen_text(app).rstrip().endswith("? Help  q Quit"), "what there is no room for is left out before"
         assert len(pane.grid.order) == count
