@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +14,8 @@ from engine.analysis.attention import Arrays
 from engine.analysis.layers import NOTHING, compute_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
-from engine.values.outline import LayerOutline, LayerProof, Parameter
+from engine.values.heads import DELTA, Head
+from engine.values.outline import LayerOutline, LayerProof, ModelOutline, Parameter
 from engine.values.progress import Lane, Progress, finish
 from engine.values.table import PROOF_COLUMNS, Cell, Groups, RowGroup, Table
 from engine.values.views import Query
@@ -30,11 +33,12 @@ def rows_of_weights(model: OpenModel, query: Query) -> Groups:
     The files' headers give the first rows. Ties follow, which need an import of the model's code, and then, if the
     query wants them, norms, one tensor a unit.
     """
-    yield RowGroup(_rows(_wanted(model.source.parameters(with_ties=False), query)), progress=Progress("ties", 0, 0, ""))
+    stored = _wanted(model, model.source.parameters(with_ties=False), query)
+    yield RowGroup(_rows(stored), progress=Progress("ties", 0, 0, ""))
     yield Lane.MODEL  # which imports the model's code
     listed = model.cached("parameters", model.source.parameters)
     yield Lane.WEIGHTS
-    wanted = _wanted(listed, query)
+    wanted = _wanted(model, listed, query)
     measured = model.cached("norms", dict[str, Norm])
     known = measured if query.norms else {}
     yield RowGroup(_rows(wanted, known), progress=Progress("ties", 1, 1, ""))
@@ -70,10 +74,13 @@ def _measure(
     if tied_to:
         _measure(model, by_name[tied_to], by_name, measured)
     if tied_to and not parameter.stored_bytes:
-        measured[name] = measured[tied_to][0], ""
+        norm, note = measured[tied_to]
+        measured[name] = norm, note if norm == NOTHING else ""
         return
     try:
         norm = tensor_norm(_parts(model, name))
+        if not math.isfinite(norm):
+            raise EngineError("NaN, infinite or far too large numbers")
     except Superseded:
         raise
     except (EngineError, RuntimeError) as error:
@@ -116,10 +123,20 @@ def _is_same(model: OpenModel, one: str, other: str) -> bool:
     return True
 
 
-def _wanted(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
-    """Select the parameters of a query's layers, in all stacks."""
-    numbers = {each.layer for each in (query.layer, *query.layers) if each is not None}
-    return tuple(each for each in listed if not numbers or each.layer in numbers)
+def _wanted(model: OpenModel, listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
+    """Select the parameters of a query's layers."""
+    wanted = {Head(each.stack.removesuffix(DELTA), each.layer) for each in (query.layer, *query.layers) if each}
+    return tuple(each for each in listed if not wanted or _layer_of(each, model.outline) in wanted)
+
+
+def _layer_of(parameter: Parameter, outline: ModelOutline) -> Head | None:
+    """Find the layer of a parameter: of those with its number, the one whose attention is nearest by name."""
+
+    def begins_alike(layer: LayerOutline) -> int:
+        return sum(takewhile(bool, map(eq, parameter.name, layer.module)))
+
+    alike = [layer for layer in outline.attending_layers if layer.layer == parameter.layer]
+    return max(alike, key=begins_alike).name if alike else None
 
 
 def _may_be_vocabulary(parameter: Parameter) -> bool:

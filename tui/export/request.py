@@ -19,7 +19,7 @@ from engine.service.engine import Engine
 from engine.store.export import FORMATS, check_format, format_of, write_npz, write_table
 from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.heads import Head, parse_head
+from engine.values.heads import Head, join_stacks, parse_head
 from engine.values.outline import ModelOutline, heads_named
 from engine.values.progress import Progress
 from engine.values.table import LargeTable, Row, RowGroup, Table
@@ -161,6 +161,11 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
     layer, head, stack = (given.pop(name, None) for name in ("layer", "head", "stack"))
     if stack is not None and stack not in outline.stacks:
         raise EngineError(f"there is no stack '{stack}'; choose from {', '.join(outline.stacks)}")
+    if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
+        name = parse_head(layer, (stack,) if stack else outline.stacks) if "." in join_stacks(layer) else None
+        if name is None or not name.is_layer:
+            raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if is_of_maps else ''}")
+        layer, stack = str(name.layer), name.stack
     number = -1 if head == "all" and not is_of_maps else None
     if head is not None and head.isdigit():
         number = int(head)
@@ -171,8 +176,6 @@ def query_of(request: Request, outline: ModelOutline) -> Query:
         layer, number, stack = str(name.layer), None if name.is_layer else name.head, name.stack
     if not is_of_maps and "mean" in (layer, head):
         raise click.UsageError(f"only attention has means; give {request.view} a layer or head")
-    if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
-        raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if is_of_maps else ''}")
     only = int(layer) if layer is not None and layer.isdigit() else None
     stacks = (stack,) if stack is not None else outline.stacks
     names = [each.name for each in outline.layers if each.stack in stacks and only in (None, each.layer)]

@@ -27,7 +27,7 @@ from engine.values.options import EngineOptions
 from engine.values.table import CHANCE, Table
 from engine.values.views import CIRCUITS, VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
-from tests.exporting import as_exported, exported, run, written
+from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import open_folder, open_on_thread, worked_out
 from tests.tui.explorer import (
     active_table,
@@ -318,14 +318,33 @@ def test_notes_name_tensors_stored_twice_and_tensors_without_a_norm(tiny_copy: T
     }
 
 
-def test_equal_matrices_that_are_not_tied_are_noticed(tiny_copy: TinyModel) -> None:
+@pytest.mark.parametrize("model_type", ["t5", "bart"])
+def test_the_weights_of_a_layer_are_those_of_its_stack(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type)
+    stored = [name for name in load_file(folder / "model.safetensors") if re.match(r"\w+\.\w+\.1\.", name)]
+    cross = {name for name in stored if "EncDecAttention" in name or "encoder_attn." in name}
+    listed = {
+        stack: {row["name"] for row in exported(folder, "weights", "--layer", f"{stack}.L1")}
+        for stack in ("encoder", "decoder", "cross")
+    }
+    assert listed["encoder"] == {name for name in stored if name.startswith("encoder.")}
+    assert listed["encoder"] | listed["decoder"] | listed["cross"] == set(stored)
+    assert len(stored) == sum(map(len, listed.values()))
+    assert cross <= listed["cross"]
+    assert {row["name"] for row in exported(folder, "weights", "--layer", "1")} == set(stored)
+    assert "give a number from 0" in refusal(folder, "weights", "--layer", "encoder.L1H0", code=2)
+
+
+def test_equal_matrices_that_are_not_tied_are_noticed_and_numbers_without_a_norm(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", with_head=True, tie_word_embeddings=False)
     stored = load_file(folder / "model.safetensors")
     stored["lm_head.weight"] = stored["model.embed_tokens.weight"].clone()
+    stored["model.norm.weight"][0] = torch.nan
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     notes = {name: row["note"] for name, row in named(worked_out(open_on_thread(folder), "weights", NORMS)).items()}
     assert {name: note for name, note in notes.items() if note} == {
-        "model.embed_tokens.weight": "same numbers as lm_head.weight, not tied"
+        "model.embed_tokens.weight": "same numbers as lm_head.weight, not tied",
+        "model.norm.weight": "NaN, infinite or far too large numbers",
     }
 
 
