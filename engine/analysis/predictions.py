@@ -91,8 +91,7 @@ def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt,
 
     if not isinstance(reader, Reader):
         raise EngineError(
-            f"{model.outline.name} is not a transformers model; it has predictions, but no lens, no contributions "
-            "and no heads off"
+            f"{model.outline.name} is not a transformers model; it has no lens, no contributions and no heads off"
         )
     predictor = model.cached("predictor", lambda: Predictor(reader, model.source.tensors))
     last = model.cached("last prompt", dict[Any, "tuple[Prompt, Tensor]"])

@@ -485,7 +485,7 @@ class Reader(MapReader):
         """Give the error for a layer without a map, by a known reason or because its numbers are not finite."""
         reason = f"{reason}; its spectra still work" if reason else None
         reason = reason or why_no_numbers(self.model, self.modules[layer], check)
-        return NoMap(f"{layer.stack} {layer} of '{self.outline.model_type}' has no map to show: {reason}")
+        return NoMap(f"{layer.stack} {layer} has no map to show: {reason}")
 
     def _call(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
         """Give a layer's call and the tokens along both axes; `EngineError` if it did not run."""

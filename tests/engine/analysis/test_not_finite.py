@@ -242,7 +242,7 @@ def test_nothing_is_predicted_from_nan(view: str, engine: Engine) -> None:
 
 def test_maps_and_scores_name_the_broken_weights(engine: Engine) -> None:
     assert np.isfinite(engine.attention(TEXT, "decoder", 0).result().weights).all()
-    with pytest.raises(EngineError, match=f"L1 of 'gpt2' has no map to show: {SAID}"):
+    with pytest.raises(EngineError, match=f"decoder L1 has no map to show: {SAID}"):
         engine.attention(TEXT, "decoder", 1).result()
     with pytest.raises(EngineError, match=r"what it reads holds NaN .*; its spectra still work"):
         engine.attention(TEXT, "decoder", 2).result()

@@ -66,7 +66,7 @@ def test_maps_before_a_missing_parameter_are_shown_and_later_ones_name_it(tiny_c
     np.testing.assert_array_equal(found["L0"], expected)
     done = attn_tui("export", folder, "attention", "--text", TEXT)
     assert done.returncode == 0
-    assert "L1 of 'gpt2' has no map to show" in done.stderr
+    assert "decoder L1 has no map to show" in done.stderr
     assert LACKS + "h.0.mlp.c_fc.weight" in refusal(folder, "attention", "--text", TEXT, "--layer", "1")
     said = refusal(folder, "predictions", "--text", TEXT)
     assert f"so it predicts nothing: {LACKS}transformer.h.0.mlp.c_fc.weight" in said
