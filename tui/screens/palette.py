@@ -15,6 +15,7 @@ from textual import on
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.command import CommandInput, CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.events import Click
 from textual.widgets import Input
 from textual.widgets.option_list import Option
 from textual.worker import WorkerCancelled
@@ -147,7 +148,8 @@ def _why_no_head(query: str, stores: Stores, shown: Shown) -> str:
 class Palette(CommandPalette, SizedScreen[None], inherit_bindings=False):
     """Textual's palette; Enter waits for the matches of all that was typed before it.
 
-    It also survives two cases that break Textual's: a key before the list has lines, and two quick keys that close it.
+    It also survives what breaks Textual's: a key before the list has lines, two quick keys that close it, and a click
+    that the terminal has become too small for.
 
     Parameters
     ----------
@@ -183,6 +185,11 @@ class Palette(CommandPalette, SizedScreen[None], inherit_bindings=False):
         field.cursor_blink = False
         edits = [each for each in Field.BINDINGS if isinstance(each, Binding) and each.action != "copy"]
         field._bindings = BindingsMap(edits)  # without ctrl+c, which leaves
+
+    def on_click(self, event: Click) -> None:
+        """Ignore a click outside the terminal, which has been resized since."""
+        if not self.region.contains(event.screen_x, event.screen_y):
+            event.prevent_default()
 
     @on(Input.Submitted)
     async def _run_found(self, event: Input.Submitted) -> None:

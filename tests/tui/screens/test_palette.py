@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from textual.command import CommandInput
+from textual.events import Click
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
@@ -128,6 +129,15 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
         palette.post_message(Input.Submitted(field, field.value))
         await until(pilot, lambda: app.session.shown.selected == Head("decoder", 1, 2))
         assert app.unexpected_error is None
+
+
+async def test_a_click_that_the_terminal_has_become_too_small_for_is_ignored() -> None:
+    async with explorer("demo") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        palette = app.screen
+        palette.post_message(Click(palette, 98, 25, 0, 0, 1, False, False, False, 98, 25))
+        await settle(pilot)
+        assert app.screen is palette
 
 
 @pytest.mark.parametrize("is_left", [False, True])
