@@ -291,9 +291,11 @@ class Model:
         position: int | None = None,
         key: int | None = None,
         top: int = DEFAULT_TOP,
+        first: int = DEFAULT_FIRST,
     ) -> DataFrame:
         """Split the score of one query and key into terms that add up to it."""
-        return self.table("explain", self._query(layer, head, text=text, position=position, key=key, top=top))
+        query = self._query(layer, head, text=text, position=position, key=key, top=top, first=first)
+        return self.table("explain", query)
 
     def check(self) -> DataFrame:
         """Check for every layer that the heads are those that the model computes with."""

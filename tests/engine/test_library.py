@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 import engine
+from engine.architectures.rules import RULES
 from engine.library import Model
 from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
@@ -161,6 +164,24 @@ def test_names_complete(demo: Model, tiny_model: TinyModel) -> None:
     assert {"heads", "ranks", "attention", "outline"} <= set(dir(demo))
     with pytest.raises(AttributeError, match="has no W_E"):
         _ = demo["L1H0"].W_E
+
+
+def test_the_usual_names_of_projections_are_those_that_are_found() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "notebook.md").read_text(encoding="utf-8")
+    named = re.findall("`(.+?)`", page.partition("\nUsual names are ")[2].partition("\n\n")[0])
+    assert named
+    assert {*named} <= {name for rule in RULES for name in rule.projections.values()}
+
+
+def test_explain_takes_the_number_of_terms_with_tokens(demo: Model) -> None:
+    terms = [demo.explain(TEXT, "L1H0", first=first)["query_tokens"].drop_nulls() for first in (1, 3)]
+    assert [len(each) for each in terms] == [1, 3]
+
+
+def test_the_package_offers_what_its_pages_name() -> None:
+    assert dir(engine) == ["EngineError", "EngineOptions", "Query", "open_model", "open_module", "survey"]
+    assert (engine.EngineError, engine.Query) == (EngineError, Query)
+    assert not engine.EngineOptions(use_cache=False).use_cache
 
 
 REFUSED: list[tuple[Callable[[Model], Any], str]] = [
