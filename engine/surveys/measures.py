@@ -83,6 +83,11 @@ class MeasureOverSteps:
         """The layers of the heads."""
         return tuple(dict.fromkeys(head.whole_layer for head in self.heads))
 
+    @cached_property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that the heads are in."""
+        return tuple(dict.fromkeys(head.stack for head in self.heads))
+
     def heads_of(self, layer: Head) -> list[int]:
         """Give the numbers of a layer's heads."""
         return [number for number, head in enumerate(self.heads) if head.whole_layer == layer]

@@ -22,6 +22,7 @@ from engine.surveys.measures import (
     opening_measure,
 )
 from engine.surveys.survey_folder import SurveyFolder
+from engine.values.heads import head_text
 from engine.values.progress import Progress
 from tui.app.explorer import HEIGHTS, WIDTHS
 from tui.drawing.progress import progress_text
@@ -124,6 +125,7 @@ class SurveyExplorer(TerminalApp):
         if (shown := self.main.shown) is not None:
             folder = SurveyFolder(self.folder.path)  # whose list of tables may have grown
             labels = await asyncio.to_thread(labels_over_steps, folder, shown.checkpoints, shown.heads)
+            self.main.models = await asyncio.to_thread(lambda: len({each.model for each in folder.checkpoints}))
             self.main.failed = await asyncio.to_thread(lambda: folder.failed)
             self.main.show(models, labels)
 
@@ -145,8 +147,7 @@ class SurveyExplorer(TerminalApp):
         if checkpoint.is_on_hub and Path(checkpoint.path).is_absolute():
             self.main.key_line.show_message(f"{checkpoint.path} is not here any more")
             return
-        stacks = {each.stack for each in self.main.shown.heads} if self.main.shown else set()
-        name = f"{head.stack}.{head}" if len(stacks) > 1 else str(head)
+        name = head_text(head, self.main.shown.stacks if self.main.shown else ())
         revision = ["--revision", checkpoint.revision] if checkpoint.is_on_hub else []
         command = [sys.executable, "-c", "from tui.entry import main; main()", checkpoint.path, "--head", name]
         self.open_explorer([*command, *revision])

@@ -25,7 +25,7 @@ from engine.surveys.measures import Measure, MeasureOverSteps, holds_since
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.filters import SHORT_LABELS
-from engine.values.heads import Head, parse_head
+from engine.values.heads import Head, head_text, parse_head
 from engine.values.views import meaning
 from tui.drawing.measure_map import MeasureScale, scale_of
 from tui.drawing.numbers import brief_number
@@ -63,6 +63,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
     over_steps : what is known of the measure, by model.
     labels : of the shown model's heads; empty where the survey has none.
     failed : how many checkpoints of the survey could not be measured.
+    models : how many models the survey has, also those without this measure.
     message : what is said where there is nothing to draw.
     """
 
@@ -106,7 +107,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.over_steps: Mapping[str, MeasureOverSteps] = {}
         self.measures: Sequence[Measure] = ()
         self.labels: Labels = ()
-        self.failed = 0
+        self.failed = self.models = 0
         self.on_change: Callable[[SurveyPlace, SurveyPlace], None] = lambda before, after: None
         self.title_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
@@ -206,9 +207,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         steps = tuple(_step(each) for each in shown.checkpoints)
         at, of_layer = self._at(shown), shown.heads_of(head.whole_layer)
         scale = self._scale(shown)
-        several = len({each.stack for each in shown.layers}) > 1
         number = shown.heads.index(head)
-        layers = [f"{each.stack} {each}" if several else str(each) for each in shown.layers]
+        layers = [head_text(each, shown.stacks) for each in shown.layers]
         heads = [self._row(shown, each) for each in of_layer]
         width = max(len(each) for each in (*layers, *heads))  # the same, so that a step is in one column of both maps
         for map, names, values, row in (
@@ -257,32 +257,33 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
     def _write(self, shown: MeasureOverSteps, number: int, at: int) -> None:
         """Write titles, and what is under the cursor."""
         head, measure = shown.heads[number], shown.measure.name
-        models = f" · {len(self.over_steps)} models" if len(self.over_steps) > 1 else ""
+        name, layer = head_text(head, shown.stacks), head_text(head.whole_layer, shown.stacks)
+        models = f" · {self.models} models" if self.models > 1 else ""
         failed = f" · {self.failed} failed: failures.parquet says why" if self.failed else ""
-        name = Text("survey ", "bold").append(escape_text(_short(self.place.model)))
-        self.title_line.show(name.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
+        survey = Text("survey ", "bold").append(escape_text(_short(self.place.model)))
+        self.title_line.show(survey.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
         label, since = self._label(shown, number)
         is_label = f"{label} since {_at_step(since)}" if label else ""
         titles = {
             "layers": Title((Part("layers", style="bold"), fact_part(f"mean {measure}", " "))),
-            "heads": Title((Part("heads", style="bold"), fact_part(f"of {head.whole_layer} · {measure}", " "))),
+            "heads": Title((Part("heads", style="bold"), fact_part(f"of {layer} · {measure}", " "))),
             "curve": Title(
                 (
                     Part("curve", style="bold"),
-                    fact_part(" · ".join(filter(None, (f"{head} · {measure}", is_label))), " "),
+                    fact_part(" · ".join(filter(None, (f"{name} · {measure}", is_label))), " "),
                 )
             ),
         }
         for part, title in titles.items():
             self._frames[part].title_line.show_title(title)
         value = shown.values[at, number]
-        said = [_at_step(_step(shown.checkpoints[at])), f"{head} {brief_number(float(value), 4)}"]
+        said = [_at_step(_step(shown.checkpoints[at])), f"{name} {brief_number(float(value), 4)}"]
         if shown.chance is not None:
             said.append(f"chance {brief_number(float(shown.chance[at, number]), 4)}")
         lines = self._lines(shown, head)
         if not lines:
             mean = float(shown.layer_means[at, shown.layers.index(head.whole_layer)])
-            said.append(f"mean of {head.whole_layer} {brief_number(mean, 4)}")
+            said.append(f"mean of {layer} {brief_number(mean, 4)}")
         for sign, line in zip(SIGNS, lines, strict=False):
             value = float(line.values[at])
             said.append(f"{sign} {line.name} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
@@ -359,7 +360,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         return tuple(
             head
             for number, head in enumerate(shown.heads)
-            if wanted in f"{head} {self._label(shown, number)[0]}".lower()
+            if wanted in f"{head_text(head, shown.stacks)} {self._label(shown, number)[0]}".lower()
         )
 
     def keep_matches(self, text: str) -> None:
@@ -492,7 +493,7 @@ class WhereTo:
     def _head(self, name: str, shown: MeasureOverSteps) -> Head:
         """Give the head that a text names, the first of a layer; raises `EngineError` where it names none."""
         with suppress(EngineError):
-            named = parse_head(name, tuple(dict.fromkeys(each.stack for each in shown.heads)))
+            named = parse_head(name, shown.stacks)
             for each in shown.heads:
                 if named in (each, each.whole_layer):
                     return each

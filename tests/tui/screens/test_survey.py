@@ -116,12 +116,28 @@ async def test_the_same_head_of_all_models_is_drawn_with_signs(survey_folder: Su
 async def test_what_failed_is_counted_and_a_message_goes_with_the_next_key(survey_folder: SurveyFolder) -> None:
     survey_folder.write_failure(CheckpointName(MODELS[0], "step5", 5), "it is cut short")
     survey_folder.gather_failures()
+    survey_folder.write(CheckpointName("a/b"), Table.of_rows("ranks", ("layer",), [(0,)]), "{}")
     async with survey_explorer_on(survey_folder) as (app, pilot):
-        await until(pilot, app, lambda text: "4 checkpoints · 2 models · 1 failed" in text)
+        await until(pilot, app, lambda text: "4 checkpoints · 3 models · 1 failed" in text)
         await press(pilot, "n")
         assert "nothing was searched" in screen_text(app)
         await press(pilot, "left")
         assert "⏎ Open" in screen_text(app)
+
+
+async def test_stacks_are_named_where_a_model_has_several(tmp_path: Path) -> None:
+    folder = SurveyFolder(tmp_path / "survey")
+    folder.create({})
+    rows = [(stack, 0, "0", "", 0.25) for stack in ("encoder", "decoder")]
+    columns = ("stack", "layer", "head", "label", "induction")
+    folder.write(CheckpointName("a/b"), Table.of_rows("patterns", columns, rows), "{}")
+    async with survey_explorer_on(folder) as (app, pilot):
+        for name in ("encoder L0", "decoder L0"):
+            text = screen_text(app)
+            assert f"heads of {name} · induction" in text
+            assert f"curve {name}H0 · induction" in text
+            assert f"{name}H0 0.25 · mean of {name} 0.25" in text
+            await press(pilot, "down")
 
 
 async def test_tables_without_measures_of_heads_are_named(tmp_path: Path) -> None:
