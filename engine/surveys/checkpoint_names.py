@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -22,6 +24,9 @@ LOG = "log"
 
 SETTLED_SECONDS = 5.0
 """How long nothing is written into the folder of a checkpoint before it counts as whole, in a run that goes on."""
+
+_FILES = ("config.json", "adapter_config.json", "*.safetensors*", "*model*.bin*")
+"""The files of a checkpoint's folder that its numbers depend on."""
 
 _STEP = re.compile(r"(?:^|[-_/])(?:step|checkpoint|iter)[-_]?(\d+)")
 """How revisions and folders say their step: ``step1000``, ``checkpoint-500``, ``stage1-step1000-tokens5B``."""
@@ -59,6 +64,16 @@ class CheckpointName:
         """Whether it is looked for in the Hub's cache, and else on the Hub."""
         return self.path != DEMO and not Path(self.path).is_dir()
 
+    def files(self) -> str:
+        """Give a text that changes when the sizes or times of a folder's weight files do; empty for any other model."""
+        if not os.path.isabs(self.path):
+            return ""
+        found = []
+        for each in sorted(each for pattern in _FILES for each in Path(self.path).glob(pattern)):
+            with suppress(FileNotFoundError):  # a training run removes its old checkpoints
+                found.append((each.name, each.stat().st_size, each.stat().st_mtime_ns))
+        return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
     @property
     def folder(self) -> Path:
         """Its folder in a survey, by Hive's convention: ``model=EleutherAI%2Fpythia-70m/revision=step1000``."""
@@ -94,7 +109,8 @@ def names_of(
 
     Raises
     ------
-    EngineError : when a name is empty, or nothing is found where several checkpoints are asked for.
+    EngineError : when a name is empty or a path that is not there, or nothing is found where several checkpoints are
+        asked for.
     """
     found = (each for model in models for each in _expanded(clean_name(model), branches, waits))
     return list(dict.fromkeys(each for each in found if not (waits and each.is_of_run) or _is_settled(Path(each.path))))
@@ -123,8 +139,12 @@ def log_spaced(steps: Mapping[int, str]) -> list[str]:
 
 
 def _is_settled(folder: Path) -> bool:
-    """Say whether nothing in a folder has been written for a while."""
-    return time.time() - max((each.stat().st_mtime for each in folder.iterdir()), default=math.inf) > SETTLED_SECONDS
+    """Say whether nothing in a folder has been written or removed for a while."""
+    try:
+        changed = max(each.stat().st_mtime for each in (folder, *folder.iterdir()))
+    except FileNotFoundError:  # a training run removes its old checkpoints
+        return False
+    return time.time() - changed > SETTLED_SECONDS
 
 
 def _expanded(model: str, branches: Callable[[str], Iterable[str]], waits: bool) -> Iterator[CheckpointName]:
@@ -146,11 +166,13 @@ def _expanded(model: str, branches: Callable[[str], Iterable[str]], waits: bool)
             )
         return
     name, at, revisions = model.partition("@")
+    if at and (name == DEMO or Path(name).expanduser().is_dir()):
+        raise EngineError(f"{name} has no branches, which @ would name; give it without @{revisions}")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise EngineError(f"there is no folder {name}; check the path")
     if not at:
         yield CheckpointName(name)
         return
-    if name == DEMO or Path(name).expanduser().is_dir():
-        raise EngineError(f"{name} has no branches, which @ would name; give it without @{revisions}")
     for revision in filter(None, revisions.split(",")):
         if revision != LOG:
             yield CheckpointName(name, revision, step_of(revision))

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import queue
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +100,9 @@ class SurveyProgress:
 
 
 def survey(
-    models: str | Iterable[str],
+    models: str | Path | Iterable[str | Path],
     output: str | Path,
-    tables: Sequence[str] = ("ranks",),
+    tables: str | Iterable[str] = ("ranks",),
     *,
     text: str | None = None,
     energy: float = DEFAULT_ENERGY,
@@ -117,14 +119,14 @@ def survey(
 ) -> SurveyFolder:
     """Measure many checkpoints, each with its own task, and write a Parquet file for each and each table.
 
-    What is there already, made with the same options, is not measured again. In a script this is called under
-    ``if __name__ == "__main__":``, since the workers are processes that import the script.
+    What is there already, made with the same options of the same files, is not measured again. In a script this is
+    called under ``if __name__ == "__main__":``, since the workers are processes that import the script.
 
     Parameters
     ----------
     models : ids, folders, ``id@revision``, ``id@step1,step2``, ``id@log``, folders of training runs.
     output : the survey's folder; with a scheduler of several machines the same folder on each.
-    tables : names of `TABLES`; the model is run only for those that need it.
+    tables : names of `TABLES`, also as a text with commas; the model is run only for those that need it.
     text : the sentence of the tables that need one.
     energy : ε of the energy rank.
     options : device, dtype and the like.
@@ -143,38 +145,46 @@ def survey(
     EngineError : when a name, a table or the folder is wrong, or the scheduler does not answer or goes away. A
         checkpoint that cannot be measured is a row of ``failures`` instead.
     """
-    models = [models] if isinstance(models, str) else list(models)
-    query = _query(tables, text, energy)
-    if watch and not any(Path(model).expanduser().is_dir() for model in models):
+    named = [str(each) for each in ([models] if isinstance(models, str | Path) else models)]
+    tables = tables_named(tables)
+    query = query_of(tables, text, energy)
+    if watch and not any(Path(model).expanduser().is_dir() for model in named):
         raise EngineError("nothing to watch: --watch waits for checkpoints of a training run; give its folder")
     options = replace(options or EngineOptions(), use_cache=False)  # of spectra, which nobody looks up again
     folder = SurveyFolder(Path(output).expanduser().resolve())
-    made_with = {name: _made_with(name, query, options) for name in tables}
-
     branches = cache(branches_of)
 
-    def orders(known: set[CheckpointName]) -> list[Order]:
-        new = [each for each in names_of(models, branches, waits=watch) if each not in known]
+    def orders(known: dict[CheckpointName, str]) -> list[Order]:
+        found = {each: each.files() for each in names_of(named, branches, waits=watch)}
+        new = {each: files for each, files in found.items() if known.get(each) != files}
         known.update(new)
-        missing = [tuple(name for name in tables if not folder.has(each, name, made_with[name])) for each in new]
-        same = str(folder.path), query, options, made_with, keep
-        return [Order(each, lacking, *same) for each, lacking in zip(new, missing, strict=True)]
+        listed = []
+        for each, files in new.items():
+            made_with = {name: _made_with(name, query, options, files) for name in tables}
+            missing = tuple(name for name in tables if not folder.has(each, name, made_with[name]))
+            listed.append(Order(each, missing, str(folder.path), query, options, made_with, keep))
+        return listed
 
-    known: set[CheckpointName] = set()
+    known: dict[CheckpointName, str] = {}
     listed = orders(known)
-    folder.create(_facts(folder, models, tables, query, options))
+    folder.create(_facts(folder, named, tables, query, options))
     run = _Run(folder, listed, downloads, report)
+    run.tell()
     if run.waiting or watch:
         cluster = _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce)
         with _silent(), cluster as client:
             run.work(client, (lambda: orders(known)) if watch else None)
-    else:
-        run.tell()
     folder.gather_failures()
     return SurveyFolder(folder.path)
 
 
-def _query(tables: Sequence[str], text: str | None, energy: float) -> Query:
+def tables_named(tables: str | Iterable[str]) -> tuple[str, ...]:
+    """Take names of tables, also from a text with commas between them, each once."""
+    names = tables.split(",") if isinstance(tables, str) else tables
+    return tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
+
+
+def query_of(tables: Sequence[str], text: str | None, energy: float) -> Query:
     """Return what is asked of tables; raises `EngineError` where one cannot be had."""
     if not tables:
         raise EngineError(f"no table is named; choose from {', '.join(TABLES)}")
@@ -188,13 +198,11 @@ def _query(tables: Sequence[str], text: str | None, energy: float) -> Query:
     return Query(text=text, epsilon=energy, parts=parts)
 
 
-def _made_with(table: str, query: Query, options: EngineOptions) -> str:
-    """Say what the numbers of a table depend on, as text that is the same only where they are."""
-    depends: dict[str, Any] = {}
+def _made_with(table: str, query: Query, options: EngineOptions, files: str) -> str:
+    """Say what the numbers of a table depend on, as JSON; a table of heads with patterns depends on more."""
+    depends: dict[str, Any] = {"files": files} if files else {}
     if table in ("ranks", "heads"):
         depends["energy"] = query.epsilon
-    if table == "heads":
-        depends["parts"] = query.parts
     if table in RUN or (table == "heads" and "patterns" in (query.parts or ())):
         depends |= {"text": query.text, "dtype": options.dtype}
     return json.dumps(depends)
@@ -236,7 +244,10 @@ class _Run:
         self._fetching: dict[Future[Outcome], Order] = {}
         self._measuring: dict[Future[Outcome], Order] = {}
         self._ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
-        self._total = self._here = self._done = self._failed = 0
+        self._all = set[CheckpointName]()
+        self._here = set[CheckpointName]()
+        self._done = set[CheckpointName]()
+        self._failed = set[CheckpointName]()
         self._pace = Rate()
         self._gather_at = self._count_at = 0.0
         self._room = 0
@@ -245,14 +256,13 @@ class _Run:
 
     def tell(self, checkpoint: CheckpointName | None = None, outcome: Outcome | None = None) -> None:
         """Say how far it is."""
-        rate = self._pace.rate(time.monotonic(), self._done + self._failed)
+        rate = self._pace.rate(time.monotonic(), len(self._done) + len(self._failed))
         running = min(len(self._fetching) + len(self._measuring), self._room // AHEAD)
-        counts = (self._total, self._here, self._done, self._failed, running)
-        self._report(SurveyProgress(*counts, rate, checkpoint, outcome))
+        total, here, done, failed = map(len, (self._all, self._here, self._done, self._failed))
+        self._report(SurveyProgress(total, here, done, failed, running, rate, checkpoint, outcome))
 
     def work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
         """Measure what is waiting, and what ``look`` finds from time to time."""
-        self.tell()
         try:
             self._work(client, look)
         except (OSError, CancelledError) as error:  # of the connection: files have errors of their own
@@ -275,9 +285,13 @@ class _Run:
                 self.folder.gather_failures()
 
     def _add(self, orders: Sequence[Order]) -> None:
-        self._total += len(orders)
+        """Take new checkpoints, and those whose files have changed."""
+        new = {each.checkpoint for each in orders}
+        self._all |= new
+        for ended in (self._here, self._done, self._failed):
+            ended -= new
         self.waiting += [each for each in orders if each.tables]
-        self._here += sum(not each.tables for each in orders)
+        self._here |= {each.checkpoint for each in orders if not each.tables}
 
     def _submit(self, client: Client, needs: Mapping[str, dict[str, float]]) -> None:
         """Give the scheduler as much as keeps its workers busy."""
@@ -336,8 +350,7 @@ class _Run:
                 continue
             if not (outcome.reason or self._is_shared):
                 self._check_shared(order)
-            self._done += not outcome.reason
-            self._failed += bool(outcome.reason)
+            (self._failed if outcome.reason else self._done).add(order.checkpoint)
             self.tell(order.checkpoint, outcome)
 
     def _failure(self, future: Future[Outcome], order: Order) -> Outcome:
@@ -382,6 +395,24 @@ def _silent() -> Iterator[None]:
 
 
 @contextmanager
+def _event_loop() -> Iterator[Any]:
+    """Run an event loop whose workers leave ctrl+c, which a terminal sends to all its processes, to this process."""
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    resource_tracker.ensure_running()  # here, as it unblocks signals in the thread that begins it
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # threads and processes inherit this
+    try:
+        runner.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()
+
+
+@contextmanager
 def _cluster(
     scheduler: str | None, workers: int | None, threads: int, *, dashboard: bool, announce: Callable[[str], None]
 ) -> Iterator[Client]:
@@ -406,14 +437,14 @@ def _cluster(
     settings = {
         "distributed.nanny.pre-spawn-environ": thread_environment(threads),
         "distributed.scheduler.allowed-failures": DEATHS,
-        "distributed.worker.preload": ["engine.surveys.tasks"],
         "distributed.worker.profile.enabled": False,  # nobody looks at it, and it slows short tasks
         "distributed.worker.daemon": False,  # a download is a process of its own
         "logging.distributed": "critical",
     }
-    with dask.config.set(settings):
+    with dask.config.set(settings), _event_loop() as loop:
         count = workers or max(available // threads, 1)
         cluster = LocalCluster(
+            loop=loop,
             n_workers=count,
             threads_per_worker=1,
             processes=True,

@@ -89,7 +89,7 @@ class SurveyFolder:
         return table.frame.height
 
     def write_failure(self, checkpoint: CheckpointName, reason: str) -> None:
-        """Keep why a checkpoint could not be measured; an empty reason is none. Raises `EngineError` as `write`."""
+        """Keep why a checkpoint or a part of it could not be measured; an empty reason is none. Raises as `write`."""
         place = self.path / checkpoint.folder / FAILURE
         if not reason:
             place.unlink(missing_ok=True)
@@ -128,12 +128,13 @@ class SurveyFolder:
         return self.path / checkpoint.folder / f"{table}.parquet"
 
     def has(self, checkpoint: CheckpointName, table: str, made_with: str) -> bool:
-        """Say whether a table of a checkpoint is there, made with just this."""
+        """Say whether a table of a checkpoint is there, made with this, or with this and more."""
         import polars as pl
 
         try:
-            return pl.read_parquet_metadata(self.file(checkpoint, table)).get(MADE_WITH) == made_with
-        except (OSError, pl.exceptions.PolarsError):  # it is not there, or not whole
+            found = json.loads(pl.read_parquet_metadata(self.file(checkpoint, table)).get(MADE_WITH, "{}"))
+            return bool(json.loads(made_with).items() <= found.items())
+        except (OSError, ValueError, pl.exceptions.PolarsError):  # it is not there, or not whole
             return False
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from engine.store.files import write_log
 from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.survey_folder import SurveyFolder
 from engine.values.errors import EngineError, Unreachable
+from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, finish
 from engine.values.views import Query
@@ -80,18 +80,15 @@ class Outcome:
     path : where the checkpoint was found, for what comes next; empty where it failed.
     reason : why it failed; empty where it did not.
     rows : by table.
+    left_out : layers that could not be measured, and why; empty where there are none.
     seconds : that it took.
     """
 
     path: str = ""
     reason: str = ""
     rows: dict[str, int] = field(default_factory=dict)
+    left_out: str = ""
     seconds: float = 0.0
-
-
-def dask_setup(worker: object) -> None:
-    """Leave ctrl+c, which a terminal sends to all its processes, to the survey itself; called by Dask."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def fetch(order: Order) -> Outcome:
@@ -106,9 +103,7 @@ def measure(order: Order, path: str) -> Outcome:
     """
     is_elsewhere = order.checkpoint.is_on_hub and not Path(path).exists()
     try:
-        return _watched(
-            order, lambda: Outcome(path, rows=_write_tables(order, str(_find(order)) if is_elsewhere else path))
-        )
+        return _watched(order, lambda: _write_tables(order, str(_find(order)) if is_elsewhere else path))
     finally:
         if not order.keeps:
             rmtree(order.download, ignore_errors=True)
@@ -156,20 +151,23 @@ def _find(order: Order) -> Path:
     return download()
 
 
-def _write_tables(order: Order, path: str) -> dict[str, int]:
+def _write_tables(order: Order, path: str) -> Outcome:
     from engine.analysis import tables
     from engine.analysis.open_model import OpenModel
 
     model = OpenModel.open(path, order.options)
     try:
-        rows = {}
+        rows: dict[str, int] = {}
+        left_out: dict[Head, str] = {}
         for name in order.tables:
             table = finish(tables.table(model, name, order.query))
+            left_out |= table.left_out
             rows[name] = order.folder.write(order.checkpoint, table, order.made_with[name])
     finally:
         model.close()
-    order.folder.write_failure(order.checkpoint, "")
-    return rows
+    said = "; ".join(f"{layer.stack} {layer} is left out: {why}" for layer, why in left_out.items())
+    order.folder.write_failure(order.checkpoint, said)
+    return Outcome(path, rows=rows, left_out=said)
 
 
 def _ignore(progress: Progress) -> None:

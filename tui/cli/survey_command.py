@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import click
 
 from engine.surveys import runner
 from engine.surveys.checkpoint_names import CheckpointName
-from engine.surveys.runner import DEFAULT_ENERGY, DOWNLOADS, RUN, TABLES, SurveyProgress
+from engine.surveys.runner import DEFAULT_ENERGY, DOWNLOADS, RUN, TABLES, SurveyProgress, query_of, tables_named
 from engine.surveys.survey_folder import IDENTITY
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from tui.cli.configuration import ConfiguredCommand
@@ -25,19 +27,15 @@ _HELP = f"""Measure every head of many checkpoints, and write a Parquet file for
 MODEL is  EleutherAI/pythia-70m                  an id on the Hub
           EleutherAI/pythia-70m@step1000,main    some of its branches, tags or commits
           EleutherAI/pythia-70m@log              its steps nearest to powers of two
-          ./run                                  a model's folder, or a training run with its checkpoint-*
+          ./run                                  a model's folder, or a training run with its checkpoint-NUMBER
 
-Tables: {", ".join(TABLES)}. The model is run for those from {RUN[0]} on.
+Tables: {", ".join(TABLES)}. The model is run for those from {RUN[0]} on. heads has labels and patterns only if patterns
+or --text is given, too.
 
-Checkpoints that are measured already, with the same options, are skipped: after an interrupt the same command goes on.
-Checkpoints that cannot be measured are listed in failures.parquet; the exit code is then 1. To look at the result:
-attn-tui DIR.
+Checkpoints that are measured already, with the same options of the same files, are skipped: after an interrupt the same
+command goes on. Checkpoints that cannot be measured are listed in failures.parquet; the exit code is then 1. To look at
+the result: attn-tui DIR.
 """
-
-
-def _named_tables(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Take names with commas between them, each once."""
-    return tuple(dict.fromkeys(name.strip().lower() for name in value.split(",") if name.strip()))
 
 
 @click.command(cls=ConfiguredCommand, short_help="Measure every head of many checkpoints.", help=_HELP)
@@ -58,13 +56,17 @@ def _named_tables(ctx: click.Context, parameter: click.Parameter, value: str) ->
     help="More models, one a line.",
 )
 @click.option(
-    "--tables", default="ranks", callback=_named_tables, metavar="NAMES", help="Separated by commas.  [default: ranks]"
+    "--tables",
+    default="ranks",
+    callback=lambda ctx, parameter, value: tables_named(value),
+    metavar="NAMES",
+    help="Separated by commas.  [default: ranks]",
 )
 @click.option("--text", help="The sentence of the tables that need one.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help=f"ε of the energy rank.  [default: {DEFAULT_ENERGY}]"
 )
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: one for each --threads]")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: processors / --threads]")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler that is running, such as tcp://host:8786, and its workers."
 )
@@ -93,6 +95,11 @@ def survey(
         models = (*models, *filter(None, lines))
     if not models:
         raise click.UsageError("give a model, or --from FILE")
+    try:
+        query_of(tables, text, energy or DEFAULT_ENERGY)
+    except EngineError as error:
+        raise click.UsageError(str(error)) from error
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")  # of processes that ctrl+c ends
     with StatusLine(sys.stderr) as status:
         said = _Report(status, as_json)
         try:
@@ -106,10 +113,12 @@ def survey(
             raise
     last = said.last
     said.event("end", measured=last.done, failed=last.failed, here=last.here)
-    if last.failed:
-        raise EngineError(f"{last.failed} of {last.total} could not be measured: {output}/failures.parquet says why")
     here = f", {last.here} before" if last.here else ""
-    click.echo(f"attn-tui: {last.done} checkpoints measured{here}; look at them with: attn-tui {output}", err=True)
+    failed = f", {last.failed} could not be measured: {output}/failures.parquet says why" if last.failed else ""
+    summary = f"{quantity(last.done, 'checkpoint')} measured{here}{failed}; look at them with: attn-tui {output}"
+    if last.failed:
+        raise EngineError(summary)
+    click.echo(f"attn-tui: {summary}", err=True)
 
 
 class _Report:
@@ -134,6 +143,8 @@ class _Report:
                 self._status.say(f"{checkpoint}: {outcome.reason}")
                 self.event("failed", checkpoint, reason=outcome.reason)
             else:
+                if outcome.left_out:
+                    self._status.say(f"{checkpoint}: {outcome.left_out}")
                 self.event("measured", checkpoint, rows=outcome.rows, seconds=round(outcome.seconds, 3))
         notes = [f"{progress.failed} failed"] if progress.failed else []
         if progress.rate is not None:

@@ -34,7 +34,12 @@ def test_names_stand_for_checkpoints_once_each(tmp_path: Path) -> None:
         ("a/b", "main", None),
         ("demo", "main", None),
     ]
-    for name, said in (("demo@x", "demo has no branches"), (f"{run}@step1", "has no branches"), ("", "name is empty")):
+    for name, said in (
+        ("demo@x", "demo has no branches"),
+        (f"{run}@step1", "has no branches"),
+        ("", "name is empty"),
+        ("./nope", "there is no folder ./nope; check the path"),
+    ):
         with pytest.raises(EngineError, match=said):
             names_of([name], no_branches)
     assert CheckpointName("a/b", "step5").folder == Path("model=a%2Fb", "revision=step5")
@@ -46,7 +51,8 @@ def test_a_run_that_goes_on_may_be_empty_and_its_newest_checkpoint_is_waited_for
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "config.json").write_text("{}")
-        os.utime(folder / "config.json", (time.time() - age,) * 2)
+        for each in (folder / "config.json", folder):
+            os.utime(each, (time.time() - age,) * 2)
     assert [each.step for each in names_of([str(tmp_path)], no_branches, waits=True)] == [1]
     assert [each.step for each in names_of([str(tmp_path)], no_branches)] == [1, 2]
 

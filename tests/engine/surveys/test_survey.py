@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from safetensors.torch import load_file, save_file
 
 from engine import open_model, survey
 from engine.surveys.checkpoint_names import CheckpointName
@@ -27,6 +28,7 @@ from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.fake_hub import FakeHub, Repository
+from tests.terminal import COMMAND
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -99,10 +101,12 @@ def test_only_what_is_missing_or_made_with_other_options_is_measured_again(run: 
     again = survey(str(run), measured.path, ("ranks", "circuits"), workers=1, report=counts.append)
     assert (counts[-1].here, counts[-1].done, counts[-1].failed) == (4, 0, 1)
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    survey(str(run), measured.path, ("ranks", "circuits"), energy=0.2, workers=1)
+    os.utime(run / "checkpoint-0" / "model.safetensors")
+    survey(run, measured.path, "ranks, circuits", energy=0.2, workers=1)
     assert {each.energy for each in measures_of(measured) if each.table == "ranks"} == {0.2}
-    changed = {path.stem for path in before if path.stat().st_mtime_ns != before[path]}
-    assert changed == {"ranks"}, "circuits do not depend on ε"
+    changed = {(path.parent.name[9:], path.stem) for path in before if path.stat().st_mtime_ns != before[path]}
+    ranks = {(f"checkpoint-{step}", "ranks") for step in (0, 1, 2, 8)}
+    assert changed == {*ranks, ("checkpoint-0", "circuits")}, "circuits depend on the weights, but not on ε"
     assert again.frame("circuits").height == measured.frame("circuits").height
 
 
@@ -116,6 +120,59 @@ def test_a_task_that_is_done_again_measures_nothing(run: Path, measured: SurveyF
         Order(checkpoint, ("ranks",), str(measured.path), Query(), EngineOptions(), {"ranks": "x"}), "/gone"
     )
     assert "/gone" in elsewhere.reason
+
+
+def test_a_table_of_heads_keeps_its_labels_when_it_is_asked_for_without(tmp_path: Path) -> None:
+    def labels(tables: str) -> list[str | None]:
+        found = survey("demo", tmp_path / "survey", tables, workers=1)
+        return found.frame("heads")["label"].to_list()
+
+    with_patterns = labels("heads,patterns")
+    assert "induction" in with_patterns
+    assert labels("heads") == with_patterns
+
+
+def age(folder: Path, seconds: float) -> None:
+    """Let a folder be written some time ago."""
+    for each in (*folder.iterdir(), folder):
+        os.utime(each, (time.time() - seconds,) * 2)
+
+
+def test_a_checkpoint_that_failed_is_tried_again_once_its_files_change(tmp_path: Path) -> None:
+    run = training_run(tmp_path / "run", (1,))
+    weights = run / "checkpoint-1" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-100])
+    age(run / "checkpoint-1", 60)
+    end = time.monotonic() + 60
+
+    def report(progress: SurveyProgress) -> None:
+        assert time.monotonic() < end
+        if progress.failed and weights.stat().st_size < len(whole):
+            weights.write_bytes(whole)
+            age(run / "checkpoint-1", 30)
+        if progress.done:
+            assert (progress.total, progress.failed) == (1, 0)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        survey(run, tmp_path / "survey", watch=True, workers=1, report=report)
+
+
+def test_a_layer_that_is_left_out_is_a_row_with_its_reason(tmp_path: Path) -> None:
+    run = training_run(tmp_path / "run", (1,))
+    weights = run / "checkpoint-1" / "model.safetensors"
+    tensors = load_file(weights)
+    tensors["model.layers.1.self_attn.q_proj.weight"][0, 0] = float("nan")
+    save_file(tensors, weights, {"format": "pt"})
+    checkpoint = CheckpointName(str(run), "checkpoint-1", 1, is_of_run=True)
+    survey_path = str(tmp_path / "survey")
+    order = Order(checkpoint, ("ranks",), survey_path, Query(), EngineOptions(use_cache=False), {"ranks": "{}"})
+    outcome = measure(order, checkpoint.path)
+    assert set(order.folder.frame("ranks")["layer"]) == {0}
+    order.folder.gather_failures()
+    assert order.folder.failures["reason"].to_list() == [outcome.left_out]
+    assert outcome.left_out.startswith("decoder L1 is left out: model.layers.1.self_attn.q_proj.weight holds 1 NaN")
 
 
 def test_branches_of_the_hub_are_downloaded_measured_and_removed(
@@ -141,20 +198,25 @@ def test_branches_of_the_hub_are_downloaded_measured_and_removed(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("code", "arguments", "said"),
     [
-        (("nowhere/at all", "-o", "out"), "could not be measured"),
-        (("demo", "-o", "out", "--tables", "predictions"), "predictions needs a sentence"),
-        (("demo", "-o", "out", "--tables", "rank"), "no table 'rank'; choose from ranks"),
-        (("empty", "-o", "out"), "neither a config.json nor checkpoint-* folders"),
-        (("demo", "-o", "out", "--watch"), "nothing to watch"),
-        (("demo", "-o", "out", "--scheduler", "tcp://127.0.0.1:9"), "no scheduler answers at tcp://127.0.0.1:9"),
+        (
+            1,
+            ("nowhere/at all", "-o", "out"),
+            "0 checkpoints measured, 1 could not be measured: out/failures.parquet says",
+        ),
+        (2, ("demo", "-o", "out", "--tables", "predictions"), "predictions needs a sentence"),
+        (2, ("demo", "-o", "out", "--tables", "rank"), "no table 'rank'; choose from ranks"),
+        (1, ("empty", "-o", "out"), "neither a config.json nor checkpoint-* folders"),
+        (1, ("./nope", "-o", "out"), "attn-tui: there is no folder ./nope; check the path"),
+        (1, ("demo", "-o", "out", "--watch"), "nothing to watch"),
+        (1, ("demo", "-o", "out", "--scheduler", "tcp://127.0.0.1:9"), "no scheduler answers at tcp://127.0.0.1:9"),
     ],
 )
-def test_what_cannot_be_had_is_said_in_one_line(arguments: tuple[str, ...], said: str, folder: Path) -> None:
+def test_what_cannot_be_had_is_said_in_one_line(code: int, arguments: tuple[str, ...], said: str, folder: Path) -> None:
     (folder / "empty").mkdir()
     done = attn_tui("survey", *arguments, "--workers", "1", folder=folder)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert said in done.stderr.splitlines()[-1] or said in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -166,7 +228,20 @@ def test_events_are_lines_of_json(run: Path, folder: Path) -> None:
     assert first["event"] == "measured"
     assert first["rows"] == {"ranks": open_model(run / "checkpoint-0", use_cache=False).ranks().height}
     assert end == {"event": "end", "measured": 1, "failed": 0, "here": 0}
-    assert (done.returncode, done.stderr.count("\n")) == (0, 1), "quiet where nobody watches"
+    assert done.returncode == 0
+    assert done.stderr == "attn-tui: 1 checkpoint measured; look at them with: attn-tui out\n"
+
+
+def test_ctrl_c_while_workers_begin_is_said_in_one_line(tmp_path: Path) -> None:
+    command = [COMMAND, "survey", "demo", "-o", str(tmp_path / "survey"), "--workers", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        children = ["ps", "-o", "args=", "--ppid", str(running.pid)]
+        while "spawn_main" not in subprocess.run(children, capture_output=True, text=True, check=False).stdout:
+            time.sleep(0.05)
+        time.sleep(0.5)  # the workers import what they need
+        os.killpg(running.pid, signal.SIGINT)
+        said = running.communicate()[1]
+    assert said == "attn-tui: 0 of 1 are measured; the same command goes on\nattn-tui: stopped\n"
 
 
 @pytest.fixture
