@@ -118,9 +118,10 @@ def _check_model(name: str, directory: Path) -> Location:
         return Location(name, directory)
     if not has_config and (directory / ADAPTER_CONFIG).is_file():
         raise EngineError(f"{directory} is an adapter without weights: none of {', '.join(ADAPTER_FILES)}")
-    if not has_config and (of_run := sorted(directory.glob("checkpoint-*"))):
+    if not has_config and (of_run := list(directory.glob("checkpoint-*"))):
+        latest = max(of_run, key=lambda each: (len(each.name), each.name))
         raise EngineError(
-            f"{directory} is a training run; give a checkpoint, such as {of_run[-1]}, or measure all with: "
+            f"{directory} is a training run; give a checkpoint, such as {latest}, or measure all with: "
             f"attn-tui survey {name} -o FOLDER"
         )
     if not has_config:

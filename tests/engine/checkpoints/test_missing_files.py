@@ -187,3 +187,10 @@ def test_a_pickled_file_of_something_else_gives_our_own_line(tmp_path: Path) -> 
     assert said.endswith("is not a readable PyTorch weight file; download the model again")
     torch.save({"a": torch.ones(2), "b": print}, file)
     assert re.search("holds code besides tensors, .* save_pretrained$", refused(lambda: read_pickled(file)))
+
+
+def test_a_training_run_is_refused_and_its_last_checkpoint_is_named(tmp_path: Path) -> None:
+    for step in (900, 4000):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    with pytest.raises(EngineError, match=r"is a training run; give a checkpoint, .*checkpoint-4000, or"):
+        open_folder(tmp_path)
