@@ -312,13 +312,13 @@ async def test_every_line_of_the_coloured_text_fits_its_numbers_on_the_smallest_
 
 async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
-        app.session.change(measure="energy_rank", overview="ov_energy_rank")
+        app.session.change(measure="energy_rank", overview="qk_energy_rank")
         for keys, of_map, of_tree in (
-            (("w", "m", "m"), "ov_effective_rank", "effective_rank"),
-            ((".",), "qk_effective_rank", "effective_rank"),
-            (("2", "m"), "qk_stable_rank", "stable_rank"),
-            (("w", "unbound:app.previous_measure"), "qk_effective_rank", "effective_rank"),
-            ((",", ","), "qk_symmetry", "effective_rank"),
+            (("w", "m", "m"), "qk_effective_rank", "effective_rank"),
+            ((".",), "ov_effective_rank", "effective_rank"),
+            (("2", "m"), "ov_stable_rank", "stable_rank"),
+            (("w", "unbound:app.previous_measure"), "ov_effective_rank", "effective_rank"),
+            ((",", ","), "qk_symmetry", "effective_rank"),  # back over QK to the last group
             (("2", "m"), "qk_symmetry", "stable_rank"),
         ):
             for key in keys:
