@@ -197,8 +197,9 @@ def wait_until_idle(terminal: Terminal) -> None:
 
 def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
     """Measure keys in each view, and idle seconds; ``whole`` is the budget for a whole view, in bytes."""
-    terminal.send(":tree\r1")
-    terminal.settle(0.5)
+    for typed in (":tree\r", "1"):
+        terminal.send(typed)
+        terminal.settle(0.5)
     yield from press(terminal, "next head", "]" * 12, whole)
     yield from press(terminal, "next layer", "}" * 4, whole)
     yield from press(terminal, "next measure", "m" * 4, whole)
