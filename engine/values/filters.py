@@ -273,9 +273,9 @@ class _Writer:
 
     def _unknown_error(self, token: _Token, what: str = "column or number") -> FilterError:
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
-        part = token.word if len(token.word) > 1 else " "
-        holding = [name for name in self._columns if part in name and not name.endswith(CHANCE)]
-        meant = f"; did you mean {', '.join(alike or holding[:ALIKE])}?" if alike or holding else ""
+        if not alike and len(token.word) > 1:
+            alike = [name for name in self._columns if token.word in name and not name.endswith(CHANCE)][:ALIKE]
+        meant = f"; did you mean {', '.join(alike)}?" if alike else ""
         shown = token.text if len(token.text) <= SHOWN_CHARACTERS else f"{token.text[:SHOWN_CHARACTERS]}…"
         return FilterError(f"no {what} '{shown}'{meant}")
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.options import EngineOptions
 from tests.tui.explorer import outline_of, screen_text
 from tui.app.explorer import Explorer
-from tui.drawing.facts import head_name
 
 
 def disagreements(app: Explorer) -> Iterator[str]:
@@ -32,7 +31,7 @@ def _in_selection(app: Explorer) -> Iterator[str]:
         yield f"{selected} is selected, and the tree's cursor is on line {app.main.tree_widget.cursor_line}, {under}"
     spectra = app.views.spectra
     if selected is not None and spectra.display:
-        name, title = head_name(selected, outline_of(app)), spectra.title_line.shown.plain
+        name, title = head_text(selected, outline_of(app).stacks), spectra.title_line.shown.plain
         has_room = spectra.title_line.size.width > len(name)  # of a terminal of a few columns it is cut
         if has_room and name not in title:
             yield f"{name} is selected, and the spectra say {title!r}"

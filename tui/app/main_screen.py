@@ -20,10 +20,10 @@ from textual.widgets import Label, Static, Tree
 
 from engine.store.files import write_log
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head, Off
+from engine.values.heads import Head, Off, head_text
 from engine.values.progress import Progress
 from engine.values.views import VIEWS
-from tui.drawing.facts import head_name, model_line
+from tui.drawing.facts import model_line
 from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
 from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, toggle_pin, why_not_switched
@@ -431,7 +431,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if refusal := toggle_pin(self.session, head, key_of(self, "app.pin")):
             self.notify(refusal)
         elif head is not None:
-            name, *pins = (head_name(each, self.stores.outline) for each in (head, *self.session.shown.pins))
+            name, *pins = (head_text(each, self.stores.outline.stacks) for each in (head, *self.session.shown.pins))
             pinned = ", ".join(pins)
             still = f"{pinned} still pinned" if pinned else "none is pinned"
             is_pinned = f"{pinned} pinned; {key_of(self, 'app.compare')} compares"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from engine.values.display_text import plural, quantity
-from engine.values.heads import head_text
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.outline import MARKS
 
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
 def short_name(outline: ModelOutline) -> str:
     """Return a model's name without its folders or organisation."""
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
-
-
-def head_name(head: Head, outline: ModelOutline) -> str:
-    """Return the name of a head or layer, with its stack if the model has several."""
-    return head_text(head, outline.stacks)
 
 
 def distance_text(distance: int | None, outline: ModelOutline) -> str:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from engine.values.display_text import quantity
 from engine.values.heads import NAMED_HEADS, head_text
-from tui.drawing.facts import head_name
 from tui.drawing.text import escape_text, quote_text
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def layer_part(layer: int, stack: str = "") -> Part:
 
 def head_part(head: Head, outline: ModelOutline) -> Part:
     """Name a head or a layer, with its stack if there are several: ``encoder L3H1``, or ``L3H1``."""
-    return Part(head_name(head, outline), " ", ((LAST, str(head)),))
+    return Part(head_text(head, outline.stacks), " ", ((LAST, str(head)),))
 
 
 def map_part(name: MapName, outline: ModelOutline) -> Part:

@@ -21,8 +21,7 @@ from textual.widgets.option_list import Option
 from textual.worker import WorkerCancelled
 
 from engine.values.errors import EngineError
-from engine.values.heads import Head
-from tui.drawing.facts import head_name
+from engine.values.heads import Head, head_text
 from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
 from tui.state.places import parse_place, split_digits, view_names
@@ -62,7 +61,7 @@ class Commands(Provider):
             if not heads and (why := _why_no_head(query, stores, now)):
                 yield Hit(2.0, Text(why), partial(self.app.notify, why), why)
             for place, head in enumerate(heads):
-                name = head_name(head, stores.outline)
+                name = head_text(head, stores.outline.stacks)
                 label = stores.labels.of(head)
                 shown = f"{name} · {label}" if label else name
                 yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(self._go, head), shown)

@@ -13,7 +13,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
-from engine.values.views import OVERVIEW, meaning
+from engine.values.views import OVERVIEW, Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on
 from tui.state.marked_heads import off_fields, say_switched, switch_heads
 from tui.state.overview_measures import NAMES, by_spread, named_measure, overview_fields
@@ -228,8 +228,7 @@ def _epsilon(text: str) -> float:
         epsilon = float(text)
     except ValueError:
         epsilon = math.nan
-    if not 0 < epsilon < 1:
-        raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
+    Query(epsilon=epsilon)  # checks the range
     return epsilon
 
 

@@ -15,10 +15,10 @@ from engine.mathematics.chance import chance_curve
 from engine.values.attention import AT_ONCE, AttentionMap, MapQuery, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, MATRICES, Head
+from engine.values.heads import DELTA, MATRICES, Head, head_text
 from engine.values.spectra import FloatArray, Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.facts import distance_text, head_name
+from tui.drawing.facts import distance_text
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import Curve
@@ -71,7 +71,7 @@ class ComparePane(SentencePane):
         if shown.side is not self.side:
             self._show_side(shown.side)
         heads = compared_heads(shown)
-        names = [head_name(head, stores.outline) for head in heads]
+        names = [head_text(head, stores.outline.stacks) for head in heads]
         if not shown.pins:
             self.show_message((), how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
         elif self.side is Side.SPECTRA:
@@ -160,7 +160,7 @@ class ComparePane(SentencePane):
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
         """Draw the second head's map less the first one's, or show why there is none."""
-        base, other = (head_name(head, stores.outline) for head in pair)
+        base, other = (head_text(head, stores.outline.stacks) for head in pair)
         is_of_one_stack = pair[0].stack == pair[1].stack
         briefly = ((LAST, f"{pair[1]} less {pair[0]}"),) if is_of_one_stack else ()
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
@@ -193,7 +193,7 @@ class ComparePane(SentencePane):
         shown, heads, between = self.session.shown, compared_heads(self.session.shown), "-"
         if self.side is Side.DIFFERENCE:
             heads, between = (compared_pair(shown) or ())[::-1], "-less-"
-        subject = between.join(head_name(head, self.known.outline).replace(" ", ".") for head in heads)
+        subject = between.join(head_text(head, self.known.outline.stacks).replace(" ", ".") for head in heads)
         if self.side is Side.SPECTRA and shown.distance is not None:
             subject += f"-distance{shown.distance}"
         return None, subject

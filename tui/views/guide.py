@@ -10,9 +10,9 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.table import RANK_COLUMNS
-from tui.drawing.facts import head_name, short_name
+from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting
 from tui.toolkit.keys import key_of
 from tui.widgets.line import Line
@@ -84,7 +84,7 @@ class Guide(Vertical):
         if named is None:
             ways: Sequence[str] = (f"{into} a head's spectra · {maps} its map",)
         else:
-            name = head_name(named, outline)
+            name = head_text(named, outline.stacks)
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
             if self.head is None:
                 ways = (f"{name} is {found}. Selected: {keys}", f"Selected: {keys}")

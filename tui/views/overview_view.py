@@ -13,11 +13,10 @@ from textual.timer import Timer
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, meaning, parts_of
-from tui.drawing.facts import head_name
 from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import explain_empty, measure_readout
@@ -157,7 +156,7 @@ class OverviewPane(Pane):
         shown, stores, head, room = self.shown, self.stores, self.map.head, self.size.width - 2
         if shown is None or stores is None or head is None:
             return
-        cell, name, label = shown.cell(head), head_name(head, stores.outline), stores.labels.of(head)
+        cell, name, label = shown.cell(head), head_text(head, stores.outline.stacks), stores.labels.of(head)
         chance, trouble = self._chance_of(head, self.session.shown, stores)
         said = meaning(shown.measure, self.session.shown.epsilon) or explain(shown.measure, HEADS.name)
         short = said.partition(": ")[2] or said  # the title has the measure's name

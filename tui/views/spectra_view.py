@@ -12,10 +12,10 @@ from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.spectra import Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.facts import head_name, model_facts, subject_of
+from tui.drawing.facts import model_facts, subject_of
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
 from tui.drawing.plots import Curve, Line
@@ -194,7 +194,7 @@ class SpectraPane(Pane):
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     """Name the selected head or layer, with its label, the distance and the marks of its layer."""
     outline = stores.outline
-    parts = [Part(f"{head_name(name, outline)}{' whole layer' if name.is_layer else ''}", " ")]
+    parts = [Part(f"{head_text(name, outline.stacks)}{' whole layer' if name.is_layer else ''}", " ")]
     parts.append(fact_part(stores.labels.of(name), " · "))
     if distance is not None:
         parts += [Part(f"Δ = {distance}", " "), fact_part(outline.past_context(distance), ", ")]
