@@ -6,7 +6,7 @@ A cell is two characters of its level, or a number; or half a character, so that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import isfinite
 
@@ -20,7 +20,7 @@ from engine.values.attention import PooledMap
 from tui.drawing.map_layout import CELL_WIDTH
 
 CURSOR = 254
-"""Stands for the level of the cell under the cursor."""
+"""Stands for the level of the cell under the cursor, where a line shows two rows."""
 
 WIDTH = 5
 """Columns of a cell with a number: four characters and a blank."""
@@ -40,8 +40,9 @@ def merged_cells(
     styles: Sequence[Style],
     others: Mapping[int, tuple[str, Style]],
     figures: Sequence[str] = (),
+    cursor: tuple[int, Style] | None = None,
 ) -> Iterator[Segment]:
-    """Write cells.
+    """Write a row of cells; that of the cursor has brackets around it.
 
     Parameters
     ----------
@@ -50,14 +51,30 @@ def merged_cells(
     styles : of each level, or one style for all.
     others : characters and style of each value that stands for a level.
     figures : numbers in the cells, in place of the characters of their levels.
+    cursor : the place of the cursor's cell, and the style of its brackets or its number; None for none.
 
     Examples
     --------
-    >>> [segment.text for segment in merged_cells(np.array([0, 1, 1, CURSOR]), ("  ", "##"), (Style(),) * 2,
-    ...                                           {CURSOR: ("[]", Style())})]
-    ['  ', '####', '[]']
+    >>> levels, glyphs, other = np.array([0, 1, 1, 7]), ("    ", "####"), {7: (" ?  ", Style())}
+    >>> [segment.text for segment in merged_cells(levels, glyphs, (Style(),) * 2, other)]
+    ['    ', '########', ' ?  ']
+    >>> [segment.text for segment in merged_cells(levels, glyphs, (Style(),) * 2, other, cursor=(1, Style()))]
+    ['    ', '[', '##', ']', '####', ' ?  ']
     """
     if not len(levels):
+        return
+    if cursor is not None:
+        at, set_off = cursor
+        paint = partial(merged_cells, glyphs=glyphs, styles=styles, others=others)
+        yield from paint(levels[:at], figures=figures[:at])
+        if figures and figures[at].strip():
+            yield Segment(figures[at], set_off)
+        elif len((cell := next(paint(levels[at : at + 1]))).text) > 1:
+            inside = [Segment(cell.text[1:-1], cell.style)] if cell.text[1:-1] else []
+            yield from (Segment("[", set_off), *inside, Segment("]", set_off))
+        else:
+            yield Segment("◆", set_off)
+        yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
         return
     runs = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)
     bounds = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), len(runs)]

@@ -63,7 +63,7 @@ class MeasureMap:
         return self.cells[self.order[head]]
 
     def place(self, value: float) -> int:
-        """Return the rank of a value: 1 for the largest; equal values share a rank."""
+        """Return the place of a value: 1 for the largest; equal values share a place."""
         return int(np.count_nonzero(self.values > value)) + 1
 
     def extremes(self, count: int) -> tuple[tuple[Head, ...], tuple[Head, ...]]:

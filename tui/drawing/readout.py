@@ -289,14 +289,14 @@ def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str],
 
 
 def measure_readout(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
-    """Name a head's value, as a multiple of chance, its rank and its label; the last parts go first.
+    """Name a head's value, as a multiple of chance, its place among all and its label; the last parts go first.
 
     Before chance goes, digits do.
 
     Examples
     --------
     >>> measure_readout("L0H0", 29, 30.0, "3/32", "previous", 60)
-    'L0H0 = 29  0.97 × chance 30  place 3/32  previous'
+    'L0H0 = 29  0.97 × chance 30  # 3/32  previous'
     >>> measure_readout("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
     'L0H0 29 chance 30  3/32'
     >>> measure_readout("L0H0", 0.4229, 0.02959, "3/32", "", 24)
@@ -310,13 +310,13 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
         pairs += [(fit_number(value, digits), f"chance {fit_number(chance, digits)}") for digits in _FEW]
         if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
             times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
-            whole = f"{name} = {short_number(value)}  {times} × {pairs[0][1]}  place {place}"
+            whole = f"{name} = {short_number(value)}  {times} × {pairs[0][1]}  # {place}"
             ways += [f"{whole}  {label}".rstrip(), whole]
     for number, beside in pairs:
         after, close = (f"{gap}{beside}" * bool(beside) for gap in ("  ", " "))
         ways += [
-            f"{name} = {number}{after}  place {place}  {label}",
-            f"{name} = {number}{after}  place {place}",
+            f"{name} = {number}{after}  # {place}  {label}",
+            f"{name} = {number}{after}  # {place}",
             f"{name} = {number}{after}  {place}",
             f"{brief} {number}{close}  {place}",
             f"{brief} {number}{close} {place}",

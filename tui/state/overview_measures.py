@@ -33,8 +33,8 @@ NAMES = (*_RANKS, *MEASURES)
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, with zero in the middle."""
 
-LOGARITHMIC = frozenset(name for name in RANK_MEASURES if "condition" in name)
-"""Measures whose usual scale is logarithmic."""
+LOGARITHMIC = frozenset(name for name, (_, of) in RANK_MEASURES.items() if of not in ("energy_rank", "numerical_rank"))
+"""Measures whose usual scale is logarithmic: one head may be far above the others. Counts of directions are linear."""
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε."""
@@ -141,7 +141,7 @@ def by_spread(stores: Stores, shown: Shown) -> tuple[str, ...]:
     spreads: dict[str, float] = {}
     for name, (matrix, measure) in RANK_MEASURES.items():
         place = RANK_COLUMNS.index(measure)
-        spreads[name] = spread((rows[matrix][place] for rows in measured if matrix in rows), name in LOGARITHMIC)
+        spreads[name] = spread((rows[matrix][place] for rows in measured if matrix in rows), "condition" in name)
     for name in set(MEASURES) - spreads.keys():
         if isinstance(found := stores.tables.peek(table_of(name, shown.text)), Table):
             spreads[name] = spread(found.frame[name])

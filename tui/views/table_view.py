@@ -42,6 +42,7 @@ from tui.views.attention_view import AttentionPane
 from tui.views.pane import Pane
 from tui.views.rows import RowsPane
 from tui.widgets.line import Line
+from tui.widgets.table_columns import PLACES
 from tui.widgets.table_grid import TableGrid
 
 
@@ -434,16 +435,17 @@ class TablePane(RowsPane):
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
         named = {name: each for name, each in row.items() if name != "stack" or name not in self._agreeing}
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
+        name = PLACES.get(column, column)
 
         def say(width: int) -> str:
             if cell is None and row:
-                return f"{column} is empty: {explain_empty(column, row, is_growing=self.is_unfinished)}"
+                return f"{name} is empty: {explain_empty(column, row, is_growing=self.is_unfinished)}"
             if isinstance(cell, int | float):
-                return number_readout(column, cell, None if isinstance(chance, str) else chance, width)
-            return f"{column} {escape_text(cell or '')}"
+                return number_readout(name, cell, None if isinstance(chance, str) else chance, width)
+            return f"{name} {escape_text(cell or '')}"
 
         off = [f"{row_name(named)} off  {say(width)}"] if self.head_here in self.struck else []
-        return explanation, first_fitting(width, *off, row_readout(named, column, say, width))
+        return explanation, first_fitting(width, *off, row_readout(named, name, say, width))
 
     # --- keys
 

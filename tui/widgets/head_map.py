@@ -256,22 +256,19 @@ class HeadMap(CellGrid):
 
     def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
         """Paint the cells of a line: of one layer, or of two that share it."""
-        first, *second = (self._levels_with_cursor(row) for row in line.rows)
-        others = self._others(grid.width)
+        others, (row, column) = self._others(grid.width), self.cursor
+        set_off = self.get_component_rich_style("overview--cursor")
+        levels: NDArray[np.uint8] = self._levels[list(line.rows)]  # a copy
         if not grid.is_halved:
-            yield from merged_cells(first, self.glyphs, self.level_styles, others)
+            cursor = (column, set_off) if row in line.rows else None
+            yield from merged_cells(levels[0], self.glyphs, self.level_styles, others, cursor=cursor)
             return
-        (below,) = second or [np.full_like(first, _OUTSIDE)]
+        if row in line.rows:
+            levels[line.rows.index(row), column] = CURSOR
+        below = levels[1] if len(levels) > 1 else np.full_like(levels[0], _OUTSIDE)
         colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
-        colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
-        yield from halved_cells(first, below, colours, others, len(others[CURSOR][0]))
-
-    def _levels_with_cursor(self, row: int) -> NDArray[np.uint8]:
-        levels: NDArray[np.uint8] = self._levels[row]
-        if row == self.cursor[0]:
-            levels = levels.copy()
-            levels[self.cursor[1]] = CURSOR
-        return levels
+        colours |= {CURSOR: set_off.color, NOT_FINITE: others[NOT_FINITE][1].color}
+        yield from halved_cells(levels[0], below, colours, others, grid.width)
 
     def _header(self, grid: HeadGrid, left: int, plain: Style) -> Strip:
         """Paint the numbers of heads; highlight that of the cursor's column."""
@@ -286,13 +283,11 @@ class HeadMap(CellGrid):
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
         """Return the characters and style of cells without a level: unknown, undefined, infinite, or no head."""
         style = self.get_component_rich_style
-        unknown, undefined, endless = "∙×∞"
-        before = " " * (width - 1)
+        unknown, undefined, endless = (f"{sign:^{width}}" for sign in "∙×∞")
         return {
-            CURSOR: ("◆" if width == 1 else f"[{'':{width - 2}}]", style("overview--cursor")),
-            ABSENT: (before + unknown, style("overview--absent")),
-            _UNDEFINED: (before + undefined, style("overview--absent")),
-            NOT_FINITE: (before + endless, style("overview--cell")),
+            ABSENT: (unknown, style("overview--absent")),
+            _UNDEFINED: (undefined, style("overview--absent")),
+            NOT_FINITE: (endless, style("overview--cell")),
             _OUTSIDE: (" " * width, style("overview--label")),
         }
 

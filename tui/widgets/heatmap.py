@@ -783,18 +783,9 @@ class Heatmap(ScrollArea, can_focus=True):
             NOT_FINITE: (pad_cell("?", width) if self.is_numbered else "?" * width, style("heatmap--cell")),
             ABSENT: (blank, style("heatmap--label")),
         }
-        paint = partial(merged_cells, glyphs=glyphs, styles=self._styles_now, others=others)
-        if row != cursor[0] or cursor[1] not in keys:
-            yield from paint(levels, figures=figures)
-            return
-        at, set_off = cursor[1] - keys.start, style("heatmap--cursor")
-        yield from paint(levels[:at], figures=figures[:at])
-        if figures and figures[at].strip():
-            yield Segment(figures[at], set_off)
-        else:
-            inside = Strip(paint(levels[at : at + 1])).crop(1, width - 1)
-            yield from (Segment("[", set_off), *inside, Segment("]", set_off))
-        yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
+        at = cursor[1] - keys.start if row == cursor[0] and cursor[1] in keys else None
+        marked = None if at is None else (at, style("heatmap--cursor"))
+        yield from merged_cells(levels, glyphs, self._styles_now, others, figures, marked)
 
     def _halves(self, row: int, queries: range, keys: range) -> Iterator[Segment]:
         """Paint two rows of cells as the upper and lower halves of a line."""

@@ -18,7 +18,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.drawing.cells import CURSOR, merged_cells
+from tui.drawing.cells import merged_cells
 from tui.drawing.levels import NOT_FINITE
 from tui.drawing.measure_map import MeasureScale, glyphs_of
 from tui.drawing.numbers import brief_number
@@ -255,15 +255,10 @@ class StepMap(CellGrid):
     def _cells(self, row: int, scale: MeasureScale) -> list[Segment]:
         glyphs = self._glyphs(scale, self._width)
         levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
-        if row == self.cursor[0]:
-            levels[self._place(self.cursor[1])] = CURSOR
-        styles = self._styles(scale)
-        cursor = "◆" if self._width == 1 else f"[{'':{self._width - 2}}]"
-        others = {
-            CURSOR: (cursor, self.get_component_rich_style("steps--cursor")),
-            NOT_FINITE: (f"{'·':>{self._width}}", self.get_component_rich_style("steps--label")),
-        }
-        return list(merged_cells(levels, glyphs, styles, others))
+        others = {NOT_FINITE: (f"{'·':^{self._width}}", self.get_component_rich_style("steps--label"))}
+        place = self._place(self.cursor[1]), self.get_component_rich_style("steps--cursor")
+        cursor = place if row == self.cursor[0] else None
+        return list(merged_cells(levels, glyphs, self._styles(scale), others, cursor=cursor))
 
     def legend(self) -> Text:
         """Return the levels between the smallest and the largest value; empty without values."""

@@ -54,7 +54,7 @@ async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: T
         larger = sum(float(str(cell)) > float(str(first)) for cell in expected.values())
         assert readout(app).startswith(f"L0H0 = {short_number(float(str(first)))}  ")
         assert " × chance " in readout(app)
-        assert f"place {larger + 1}/{len(expected)}" in readout(app)
+        assert f"# {larger + 1}/{len(expected)}" in readout(app)
         before = screen_text(app)
         for height in (14, 24):
             await resize(pilot, 80, height)
