@@ -16,7 +16,20 @@ from textual.widget import Widget
 
 from tui.drawing.levels import Ink
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import LINE, NOTHING, SIGNS, UNDER_CURSOR, Curve, Mark, Span, column_of, draw_plot, line_colours
+from tui.drawing.plots import (
+    LINE,
+    NOTHING,
+    SIGNS,
+    UNDER_CURSOR,
+    Curve,
+    Mark,
+    Span,
+    column_of,
+    draw_plot,
+    line_colours,
+    row_of,
+    ticks_of,
+)
 from tui.drawing.text import escape_text
 from tui.widgets.scroll_area import ink_of
 
@@ -45,6 +58,7 @@ class StepCurve(Widget, can_focus=False):
         self._cursor = 0
         self._low, self._high = 0.0, 1.0
         self._drawn = NOTHING
+        self._ticks: dict[int, str] = {}
 
     def show(self, curve: Curve | None, steps: tuple[str, ...], cursor: int) -> None:
         """Draw a curve with the cursor on a checkpoint; None clears it."""
@@ -58,12 +72,14 @@ class StepCurve(Widget, can_focus=False):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; draw the curve once for all of them."""
-        height = self.size.height
-        self._drawn = NOTHING
-        if self._curve is not None and height > 1:
+        """Paint some lines; draw the curve and its axis once for all of them."""
+        rows = self.size.height - 1
+        self._drawn, self._ticks = NOTHING, {}
+        if self._curve is not None and rows > 0:
             span = Span(self._high - self._low, 0.0)
-            self._drawn = draw_plot(self._lifted(self._curve), span, self._room, height - 1, cursor=self._cursor)
+            ticks = (self._high, self._low) if self._low < 0 else ticks_of(span, max(rows // 2, 2))
+            self._ticks = {row_of(each - self._low, span, rows): brief_number(each, 3) for each in ticks}
+            self._drawn = draw_plot(self._lifted(self._curve), span, self._room, rows, cursor=self._cursor)
         return super().render_lines(crop)
 
     def _lifted(self, curve: Curve) -> Curve:
@@ -73,12 +89,8 @@ class StepCurve(Widget, can_focus=False):
         return replace(curve, values=curve.values - self._low, baseline=baseline, lines=lines)
 
     @property
-    def _labels(self) -> tuple[str, str]:
-        return brief_number(self._high, 3), brief_number(self._low, 3)
-
-    @property
     def _left(self) -> int:
-        return max(map(len, self._labels)) + 1
+        return max(map(len, self._ticks.values()), default=0) + 1
 
     @property
     def _room(self) -> int:
@@ -93,7 +105,7 @@ class StepCurve(Widget, can_focus=False):
             return Strip.blank(width, Style(bgcolor=label.bgcolor))
         if y == rows:
             return Strip([Segment(f"{'':{self._left}}{self._foot()}", label)]).adjust_cell_length(width, label)
-        text = self._labels[0] if y == 0 else self._labels[1] if y == rows - 1 else ""
+        text = self._ticks.get(y, "")
         styles: dict[int, Style] = {
             Mark.BLANK: Style(bgcolor=label.bgcolor), Mark.VALUE: style("curve--value"),
             Mark.CHANCE: style("curve--chance"), Mark.CUT: label,
@@ -115,10 +127,10 @@ class StepCurve(Widget, can_focus=False):
         return [Style(color=Color.from_rgb(*colour), bgcolor=label.bgcolor) for colour in colours]
 
     def _foot(self) -> str:
-        """Write the first step, the last and that of the cursor."""
+        """Write the step of the cursor, the last, the first, and of the others as many as stand apart."""
         line = [" "] * self._room
         count = len(self._steps)
-        for place in (self._cursor, count - 1, 0):
+        for place in (self._cursor, count - 1, *range(count - 1)):
             step = escape_text(self._steps[place])
             column = column_of(place, count, self._room)
             start = max(min(column - len(step) // 2, self._room - len(step)), 0)
