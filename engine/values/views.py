@@ -225,7 +225,9 @@ COMPOSITION = View(
     "which earlier heads feed a head, and how strongly",
     (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
     scope=Scope.HEAD_OR_LAYER,
-    leading=("from_layer", "from_head", "composition", "chance"),
+    places=(*_HEAD, "from_layer", "from_head"),
+    leading=("composition", "chance"),
+    title_columns=(("from_layer", "from layer"), ("from_head", "from head")),
     empty="no earlier layer feeds this one",
 )
 
@@ -359,9 +361,8 @@ PREDICTIONS = View(
     options=_SENTENCE | {"top", "vs", "off", "by_mean", "token", "against"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
+    places=("rank", "token"),
     leading=(
-        "rank",
-        "token",
         "probability",
         "probability_other",
         "probability_after",
@@ -627,7 +628,7 @@ COLUMNS = {
     "kind": "whether this head reads it as its query (Q), key (K) or value (V)",
     "from_layer": "the layer of the head that feeds this one",
     "from_head": "the head that feeds this one; Enter goes to it",
-    "composition": "‖AB‖/(‖A‖‖B‖): how much this head reads of what that one writes",
+    "composition": "how much this head reads of what that one writes: ‖AB‖/(‖A‖‖B‖)",
     "chance": "the composition of random heads, 1/√d",
     "matrix": "the circuit",
     "index": "which singular direction, 1 for the strongest",

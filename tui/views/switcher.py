@@ -248,8 +248,8 @@ class Views(Container):
             self.session.change(selected=row)
         elif not is_step and shown.selected is not None and self._told_to_stay != (shown.view, shown.selected):
             self._told_to_stay = (shown.view, shown.selected)
-            how = f"in {shown.view} {key_of(self, 'table.choose')} selects a row's head, there {row}"
-            self.post_message(Notice(f"{shown.selected} stays selected; {how}"))
+            how = f"{key_of(self, 'table.choose')} in {shown.view} selects the row's head, {row}"
+            self.post_message(Notice(f"{shown.selected} is still selected; {how}"))
 
     def action_visited(self, step: int) -> None:
         """Go back to the place visited before, or forward again."""

@@ -118,7 +118,7 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         directions = written(folder, "*L1H3-distance2-directions.csv")
         assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
         await press(pilot, "5")
-        assert titled(active_table(app).title_line) == "composition L1H3", "nothing of it depends on positions"
+        assert titled(active_table(app).title_line) == "composition L1H3  from layer 0", "nothing depends on positions"
         await press(pilot, "6", "P", "[", "C", "unbound:app.farther")
         assert "Δ = 3" in shown(app.views.active.title_line)
         await press(pilot, "e", "v")
