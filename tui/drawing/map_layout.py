@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 from rich.cells import cell_len
 
 from engine.values.attention import AT_ONCE
-from tui.drawing.text import fit, label, stack_text
+from tui.drawing.text import clusters, fit, label, stack_text
 
 T = TypeVar("T")
 
@@ -27,7 +27,10 @@ ACROSS = 4
 """Columns per cell from which its key is written in one line, before a blank."""
 
 _HIGHEST_HEADER = 2
-"""Lines of a key's label over a narrow cell."""
+"""Lines of a key's label over a narrow cell, read across."""
+
+_HIGHEST_DOWN = 8
+"""Lines of a key's label that is read down."""
 
 _WIDEST_TOKEN = 16
 _HALF_TOKEN = 8
@@ -130,13 +133,21 @@ def lay_out(
     cell: int = CELL_WIDTH,
     lines: int = 1,
 ) -> Axes:
-    """Give labels at most a quarter of the pane's height, and about a quarter of its width."""
+    """Give labels at most a quarter of the pane's height, or what a whole map leaves, and a quarter of its width.
+
+    Keys of narrow cells are read down where the lines above the whole map hold at least as much of them.
+    """
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
+    across, spare = cell, height - len(queries) * lines
     heights = [_height(key, cell) for key in keys]
+    down = [min(cell_len(key), _HIGHEST_DOWN, max(spare, 1)) for key in keys]
+    is_narrow = cell < ACROSS and all(columns == 1 for key in keys for _, columns in clusters(key))
+    if is_narrow and max(down, default=1) >= min(max(map(cell_len, keys), default=1), _HIGHEST_HEADER * cell):
+        across, heights = 1, down
 
-    header = min(max(heights, default=1), max(1, (height + 2) // 4))
-    if len(queries) * lines < height < len(queries) * lines + header:
+    header = min(max(heights, default=1), max(1, (height + 2) // 4 if across == cell else spare))
+    if 0 < spare < header:
         header = 1  # which brings the whole map into view
     index = len(str(max(len(queries) - 1, 0)))
     room = max(width // 4, min(12, width // 2)) - 1
@@ -149,7 +160,7 @@ def lay_out(
     gutter = token + 1 + (index + 1 if with_index else 0)
     return Axes(
         rows=tuple(rows),
-        columns=tuple(_key_label(key, header, cell) for key in keys),
+        columns=tuple(_key_label(key, header, cell, across) for key in keys),
         marks=tuple(min(needed, header) for needed in heights),
         gutter=gutter,
         header=header,
@@ -164,9 +175,12 @@ def _height(key: str, cell: int) -> int:
     return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
-def _key_label(key: str, header: int, cell: int) -> tuple[str, ...]:
-    """Write a key's label over a cell."""
-    return (fit(key, cell - 1) + " ",) if cell >= ACROSS else tuple(stack_text(key, header, cell))
+def _key_label(key: str, header: int, cell: int, across: int) -> tuple[str, ...]:
+    """Write a key's label over a cell, with some of its columns on each line."""
+    if cell >= ACROSS:
+        return (fit(key, cell - 1) + " ",)
+    lines = stack_text(key, header, across)
+    return tuple(lines if across == cell else (f"{line:^{cell}}" for line in lines))
 
 
 class _LazySequence(Sequence[T]):
@@ -235,7 +249,7 @@ def lay_out_blocks(
 
     def column(number: int) -> Sequence[str]:
         if cell > 1:
-            return _key_label(key(number), header, cell)
+            return _key_label(key(number), header, cell, cell)
         tick, place = number - number % step, number % step
         text = str(tick * block)
         return text[place] if place < len(text) and tick + len(text) <= columns else " "

@@ -297,14 +297,32 @@ def test_a_spacing_mark_has_its_own_cell(text: str) -> None:
 
 def test_shorter_column_labels_end_at_the_cells() -> None:
     axes = lay_out(["a"], ["a", "the"], 60, 20)
-    assert axes.columns == (("  ", "a "), ("th", "e "))
-    assert axes.marks == (1, 2)
+    assert axes.columns == (("  ", "  ", "a "), ("t ", "h ", "e "))
+    assert axes.marks == (1, 3)
 
 
-@pytest.mark.parametrize(("queries", "height", "header"), [(1, 3, 1), (1, 6, 2), (1, 60, 2), (17, 18, 1), (17, 17, 2)])
-def test_column_labels_take_two_lines_unless_the_map_needs_one_of_them(queries: int, height: int, header: int) -> None:
-    axes = lay_out(["tokenization"] * queries, ["tokenization"], 80, height)
-    assert axes.columns == ((("to", "k…") if header == 2 else ("to",)),)
+@pytest.mark.parametrize(
+    ("queries", "height", "cell", "label"),
+    [
+        (1, 3, 2, ["to"]),
+        (1, 4, 2, ["to"]),
+        (1, 5, 2, ["t ", "o ", "k ", "… "]),
+        (1, 60, 2, ["t ", "o ", "k ", "e ", "n ", "i ", "z ", "… "]),
+        (1, 6, 3, ["tok", "en…"]),
+        (1, 7, 3, [" t ", " o ", " k ", " e ", " n ", " … "]),
+        (17, 18, 2, ["to"]),
+        (17, 17, 2, ["to", "k…"]),
+    ],
+)
+def test_column_labels_are_read_down_where_the_whole_map_leaves_room(
+    queries: int, height: int, cell: int, label: list[str]
+) -> None:
+    axes = lay_out(["tokenization"] * queries, ["tokenization"], 80, height, cell)
+    assert axes.columns == (tuple(label),)
+
+
+def test_wide_characters_are_read_across() -> None:
+    assert lay_out(["日本"], ["日本"], 80, 60).columns == (("日", "本"),)
 
 
 def test_the_index_gives_way_where_the_pane_is_narrow() -> None:

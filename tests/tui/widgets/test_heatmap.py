@@ -29,9 +29,12 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         shown = attention(4)
         app = await show(pilot, shown)
-        assert [app.picture.line(row).rstrip() for row in range(6)] == [
-            "        Thqubrfo",
-            "q ↓ k → e i…o…x",
+        assert [app.picture.line(row).rstrip() for row in range(9)] == [
+            "          q b",
+            "          u r",
+            "        T i o f",
+            "        h c w o",
+            "q ↓ k → e k n x",
             "0   The []",
             "1 quick",
             "2 brown",
@@ -44,8 +47,8 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
                 if (query, key) != (0, 0):
                     level = min(int(shown.weights[query, key] / largest * 16), 15)
                     for column in (8 + 2 * key, 9 + 2 * key):
-                        assert app.picture.cells[2 + query, column][0] == " "
-                        assert rgb(app.picture.style(2 + query, column)) == colours[level].triplet
+                        assert app.picture.cells[5 + query, column][0] == " "
+                        assert rgb(app.picture.style(5 + query, column)) == colours[level].triplet
         legend = app.heatmap.legend(100)
         assert legend.plain.endswith("1 = largest weight of the map")
         assert [Style.parse(str(span.style)).bgcolor for span in legend.spans] == list(colours)
@@ -70,9 +73,10 @@ async def test_the_labels_of_the_cursors_row_and_column_are_highlighted() -> Non
         app = await show(pilot, attention(10))
         await press(pilot, "down", "down", "down", "right", "right")
         set_off = {cell for cell, (_, style) in app.picture.cells.items() if style.startswith("1;7;")}
-        label = {(2 + 3, column) for column in range(7)}
-        column = {(row, 8 + 2 * 2 + half) for row in (0, 1) for half in (0, 1)}
-        cell = {(2 + 3, 8 + 2 * 2), (2 + 3, 8 + 2 * 2 + 1)}
+        header = len("quick")
+        label = {(header + 3, column) for column in range(7)}
+        column = {(row, 8 + 2 * 2 + half) for row in range(header) for half in (0, 1)}
+        cell = {(header + 3, 8 + 2 * 2), (header + 3, 8 + 2 * 2 + 1)}
         assert set_off == label | column | cell
 
 
@@ -117,15 +121,15 @@ async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_thei
         app.theme = "ansi-dark"
         await pilot.pause()
         await pilot.pause()
-        assert "░" in app.picture.line(7)
+        assert "░" in app.picture.line(10)
         app.assert_nothing_is_stale()
         app.theme = "textual-light"
         await pilot.pause()
         await pilot.pause()
         app.assert_nothing_is_stale()
-        used = {rgb(app.picture.style(row, column)) for row in range(3, 8) for column in range(8, 20)}
+        used = {rgb(app.picture.style(row, column)) for row in range(6, 11) for column in range(8, 20)}
         assert used <= {colour.triplet for colour in ramp(app.heatmap.background_colors[1].rgb, "truecolor")}
-        assert "░" not in app.picture.line(7)
+        assert "░" not in app.picture.line(10)
 
 
 async def test_the_readout_names_query_key_and_weight() -> None:
@@ -238,8 +242,8 @@ async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() 
     app.draw(attention(4))
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.pause()
-        assert app.picture.line(5).startswith("3   fox ")
-        assert "[]" in app.picture.line(5)
+        assert app.picture.line(8).startswith("3   fox ")
+        assert "[]" in app.picture.line(8)
 
 
 WALKS = [
@@ -283,14 +287,15 @@ async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(10))
         app.set_focus(None)
-        await pilot.click(offset=(8 + 2 * 3 + 1, 2 + 7))
+        header = len("quick")
+        await pilot.click(offset=(8 + 2 * 3 + 1, header + 7))
         assert app.heatmap.cursor == (7, 3)
         assert app.focused is app.heatmap
-        await pilot.click(offset=(2, 2 + 2))
+        await pilot.click(offset=(2, header + 2))
         assert app.heatmap.cursor == (2, 3)
         await pilot.click(offset=(8 + 2 * 6, 1))
         assert app.heatmap.cursor == (2, 6)
-        for nowhere in ((2, 1), (50, 8), (10, 18)):
+        for nowhere in ((2, 1), (50, 8), (10, 19)):
             await pilot.click(offset=nowhere)
             assert app.heatmap.cursor == (2, 6)
         app.assert_nothing_is_stale()
