@@ -85,7 +85,7 @@ def explorer(folder: Path, whole: bool) -> None:
         }  # fmt: skip
         with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
             frame = terminal.wait_for("sentence")
-            head = terminal.wait_for("place ", SECONDS)
+            head = terminal.wait_for(" chance ", SECONDS)
             print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
             print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(terminal.process):>10}")
             terminal.send("1t")

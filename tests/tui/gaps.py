@@ -58,7 +58,7 @@ def longest_gaps(
         place = Path(folder) / "gaps.json"
         command = (sys.executable, "-c", HEARTBEAT, str(place), model, "--text", sentence)
         with Terminal(*command, columns=columns, rows=rows, environment=environment) as terminal:
-            terminal.wait_for("place ")
+            terminal.wait_for(" chance ")
             for turn in range(int(seconds / 0.25)):
                 terminal.send("]" if turn % 2 == 0 else "[")
                 terminal.read(0.25)
