@@ -56,11 +56,42 @@ def _is_to_draw(screen: Screen[Any]) -> bool:
     return is_required or bool(screen._dirty_widgets or screen._callbacks)
 
 
+async def _handle_messages(driven: pilot.Pilot[Any], timeout: float = 30.0) -> bool:
+    """Wait until the event loop has no message to handle."""
+    loop: Any = asyncio.get_running_loop()
+    end = monotonic() + timeout
+    await asyncio.sleep(0)
+    while loop._ready:
+        if monotonic() > end:
+            raise pilot.WaitForScreenTimeout("the application always has another message to handle")
+        await asyncio.sleep(0)
+    return True
+
+
+_refresh = Screen._compositor_refresh
+_paintings = 0
+
+
+def _paint(screen: Screen[Any]) -> None:
+    """Paint what has changed of a screen, and count that."""
+    global _paintings  # noqa: PLW0603
+    _paintings += 1
+    _refresh(screen)
+
+
+def count_paintings() -> int:
+    """Say how often a screen has been painted in this process."""
+    return _paintings
+
+
 def suit_tests() -> None:
     """Fit the toolkit to tests, for as long as the process runs."""
     # After each key, and where a test pauses, Textual looks every fiftieth of a second whether the processor rests.
     # The event loop knows; what the engine's threads still work out meanwhile `tests.tui.explorer.settle` waits for.
     app.wait_for_idle = pilot.wait_for_idle = _rest  # type: ignore[attr-defined]
+    # It also sends a message to each widget, to know when all before that are handled: half of what a pause costs.
+    pilot.Pilot._wait_for_screen = _handle_messages  # type: ignore[method-assign, assignment]
+    Screen._compositor_refresh = _paint  # type: ignore[method-assign, assignment]
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.
