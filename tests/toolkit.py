@@ -96,6 +96,9 @@ def count_paintings() -> int:
     return _paintings
 
 
+Screen._compositor_refresh = _paint  # type: ignore[method-assign, assignment]
+
+
 def suit_tests() -> None:
     """Fit the toolkit to tests, for as long as the process runs."""
     # After each key, and where a test pauses, Textual looks every fiftieth of a second whether the processor rests.
@@ -104,7 +107,6 @@ def suit_tests() -> None:
     # It also sends a message to each widget, to know when all before that are handled: half of what a pause costs.
     pilot.Pilot._wait_for_screen = _handle_messages  # type: ignore[method-assign, assignment]
     screens.UPDATE_PERIOD = 1 / FRAMES  # type: ignore[misc]
-    Screen._compositor_refresh = _paint  # type: ignore[method-assign, assignment]
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.

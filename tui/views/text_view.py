@@ -160,14 +160,19 @@ class TextPane(SentencePane):
         self.queries.show_message("" if self.keys.display else message)
 
     def _share_room(self) -> None:
-        """Show both texts if they are two sentences, both fit, or a person wants both; else the one with the cursor."""
+        """Show both texts if they are two sentences, both fit, or a person wants both; else the one with the cursor.
+
+        The second stands below the first, after a blank line, or has half the room.
+        """
         lines = self.shown
         if lines is None or not self.size.height:
             return
+        labels = spell_tokens(lines.key_tokens, self._spellings[1])
+        needed = self.keys.count_lines(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
         both = not lines.is_of_one_text or self._wants_both
         if both is None:
-            labels = spell_tokens(lines.key_tokens, self._spellings[1])
-            both = self.keys.fits(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
+            both = needed is not None
+        self.keys.styles.height = needed + 1 if both and needed is not None else "1fr"
         for widgets, is_shown in (
             ((self.keys, self.keys_line), both or self._is_of_keys),
             ((self.queries, self.queries_line), both or not self._is_of_keys),

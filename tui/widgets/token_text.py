@@ -118,11 +118,12 @@ class TokenText(ItemArea):
             self._message = message
             self.refresh()
 
-    def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
-        """Return whether all tokens fit into a pane."""
-        if sum(map(len, labels)) > width * height:
-            return False
-        return len(flow(labels, width - 3, self._gap(ink)).lines) <= height
+    def count_lines(self, labels: tuple[str, ...], ink: Ink, width: int, most: int) -> int | None:
+        """Count the lines that all tokens take in a pane; None if they are more than ``most``."""
+        if sum(map(len, labels)) > width * most:
+            return None
+        lines = len(flow(labels, width - 3, self._gap(ink)).lines)
+        return lines if lines <= most else None
 
     def _gap(self, ink: Ink) -> int:
         """Count the cells after a token: the bar or brackets, and the glyphs of its level."""

@@ -105,6 +105,18 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
         assert app.views.active is app.views.attention
 
 
+async def test_the_second_text_stands_below_the_first_or_both_share_the_room(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, size=(80, 24)) as (app, pilot):
+        await press(pilot, "T")
+        pane = pane_of(app)
+        assert (pane.keys.virtual_size.height, pane.queries_line.region.y - pane.keys.region.y) == (1, 2)
+        await resize(pilot, 24, 14)
+        await press(pilot, "unbound:text.both")
+        assert pane.keys.display
+        assert pane.queries.display
+        assert pane.keys.size.height == pane.queries.size.height
+
+
 async def test_the_text_learns_its_size_if_asked_for_a_place_before_its_layout() -> None:
     async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
         await press_slowly(pilot, "3")
