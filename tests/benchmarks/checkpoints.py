@@ -25,7 +25,7 @@ from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
 from tests.benchmarks.machine import resident_mib
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
-from tests.terminal import COMMAND, Terminal
+from tests.terminal import COMMAND, FIRST_HEAD, Terminal
 
 LAYERS = 3
 """The layers with numbers."""
@@ -85,7 +85,7 @@ def explorer(folder: Path, whole: bool) -> None:
         }  # fmt: skip
         with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
             frame = terminal.wait_for("sentence")
-            head = terminal.wait_for(" chance ", SECONDS)
+            head = terminal.wait_for(FIRST_HEAD, SECONDS)
             print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
             print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(terminal.process):>10}")
             terminal.send("1t")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tui
-from tests.terminal import COMMAND, Terminal
+from tests.terminal import COMMAND, FIRST_HEAD, Terminal
 from tests.tui.gaps import longest_gaps
 from tui.views.overview_view import PAUSE
 
@@ -38,9 +38,6 @@ STARTS = 3
 
 PROBLEM = "import numpy as np\na = np.random.default_rng(0).normal(size=(400, 400))\nwhile True: np.linalg.svd(a)"
 """The work of the process that keeps a core busy."""
-
-FIRST = " chance "
-"""Appears in the overview once the value of the head under its cursor is known."""
 
 MINIMAL = """
 from textual.app import App
@@ -102,7 +99,7 @@ def starts(model: str, columns: int, rows: int) -> Iterator[Figure]:
             for known in (heads, kept):
                 with start(model, columns, rows, cache, "--text", "") as terminal:
                     frames.append(terminal.wait_for("sentence") * 1e3)
-                    known.append(terminal.wait_for(FIRST) * 1e3)
+                    known.append(terminal.wait_for(FIRST_HEAD) * 1e3)
                     terminal.settle(0.4)
                     terminal.send("q")
                     sent = time.monotonic()
@@ -189,7 +186,7 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
 
 def wait_until_idle(terminal: Terminal) -> None:
     """Wait for a map, which needs torch, and then until nothing more is drawn."""
-    terminal.wait_for(FIRST)
+    terminal.wait_for(FIRST_HEAD)
     terminal.send("3")
     terminal.wait_for('" → k ', 60.0)  # the readout at the cursor of the map
     terminal.settle(2.0)
@@ -269,7 +266,7 @@ def main() -> None:
     arguments.add_argument("--quiet", action="store_true", help="leave out the round with a busy process beside")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as cache, start(given.model, *SIZES[0], cache, "--text", SENTENCE) as terminal:
-        terminal.wait_for(FIRST)  # so that later starts find files cached and modules compiled
+        terminal.wait_for(FIRST_HEAD)  # so that later starts find files cached and modules compiled
         terminal.settle(2.0)
     print("on this machine as it is")
     measure(given.model)

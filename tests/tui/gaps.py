@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.terminal import Terminal
+from tests.terminal import FIRST_HEAD, Terminal
 
 HEARTBEAT = """
 import asyncio, json, sys, time
@@ -58,7 +58,7 @@ def longest_gaps(
         place = Path(folder) / "gaps.json"
         command = (sys.executable, "-c", HEARTBEAT, str(place), model, "--text", sentence)
         with Terminal(*command, columns=columns, rows=rows, environment=environment) as terminal:
-            terminal.wait_for(" chance ")
+            terminal.wait_for(FIRST_HEAD)
             for turn in range(int(seconds / 0.25)):
                 terminal.send("]" if turn % 2 == 0 else "[")
                 terminal.read(0.25)

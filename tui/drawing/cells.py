@@ -67,13 +67,16 @@ def merged_cells(
         at, set_off = cursor
         paint = partial(merged_cells, glyphs=glyphs, styles=styles, others=others)
         yield from paint(levels[:at], figures=figures[:at])
+        (cell,) = paint(levels[at : at + 1])
         if figures and figures[at].strip():
             yield Segment(figures[at], set_off)
-        elif len((cell := next(paint(levels[at : at + 1]))).text) > 1:
-            inside = [Segment(cell.text[1:-1], cell.style)] if cell.text[1:-1] else []
-            yield from (Segment("[", set_off), *inside, Segment("]", set_off))
-        else:
+        elif len(cell.text) == 1:
             yield Segment("◆", set_off)
+        else:
+            yield Segment("[", set_off)
+            if inside := cell.text[1:-1]:
+                yield Segment(inside, cell.style)
+            yield Segment("]", set_off)
         yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
         return
     runs = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)

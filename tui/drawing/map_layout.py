@@ -176,7 +176,7 @@ def _height(key: str, cell: int) -> int:
 
 
 def _key_label(key: str, header: int, cell: int, across: int) -> tuple[str, ...]:
-    """Write a key's label over a cell, with some of its columns on each line."""
+    """Write a key's label over a cell, with ``across`` columns on each line."""
     if cell >= ACROSS:
         return (fit(key, cell - 1) + " ",)
     lines = stack_text(key, header, across)

@@ -33,8 +33,10 @@ NAMES = (*_RANKS, *MEASURES)
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, with zero in the middle."""
 
-LOGARITHMIC = frozenset(name for name, (_, of) in RANK_MEASURES.items() if of not in ("energy_rank", "numerical_rank"))
-"""Measures whose usual scale is logarithmic: one head may be far above the others. Counts of directions are linear."""
+_COUNTS = ("energy_rank", "numerical_rank")
+
+LOGARITHMIC = frozenset(name for name, (_, measure) in RANK_MEASURES.items() if measure not in _COUNTS)
+"""Measures whose usual scale is logarithmic, as one head may be far above the others."""
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε."""
@@ -135,7 +137,10 @@ def table_of(measure: str, text: str | None) -> TableKey:
 
 
 def by_spread(stores: Stores, shown: Shown) -> tuple[str, ...]:
-    """Order the measures by how much the model's heads differ in them; measures not known yet come last."""
+    """Order the measures by how much the model's heads differ in them; measures not known yet come last.
+
+    Condition numbers count by their logarithms: a single one of 10⁸ would hide the others.
+    """
     heads = [head for layer in stores.outline.layers for head in layer.head_names()]
     measured = stores.spectra.measures(heads, shown.epsilon).values()
     spreads: dict[str, float] = {}

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from engine.values.display_text import quantity
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from tui.drawing.text import escape_text
 from tui.drawing.titles import Part, Title, fact_part
 from tui.toolkit.keys import key_of
@@ -183,7 +183,7 @@ class RowsPane(Pane):
         self._is_selected_hidden = not is_on_screen
         is_hidden = not is_on_screen and self.current_filter is not None and not self.is_unfinished
         if is_hidden and self.has_class("-active"):
-            self.post_message(Notice(f"the filter hides the rows of {head}"))
+            self.post_message(Notice(f"the filter hides the rows of {head_text(head, self.known.outline.stacks)}"))
 
     def filter_by(self, text: str) -> None:
         """Filter as if a person had typed a text; one that is wrong stays in the open line."""

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
 from tui.drawing.levels import Scale
@@ -248,8 +248,9 @@ class Views(Container):
             self.session.change(selected=row)
         elif not is_step and shown.selected is not None and self._told_to_stay != (shown.view, shown.selected):
             self._told_to_stay = (shown.view, shown.selected)
-            how = f"{key_of(self, 'table.choose')} in {shown.view} selects the row's head, {row}"
-            self.post_message(Notice(f"{shown.selected} is still selected; {how}"))
+            selected, here = (head_text(each, self.active.known.outline.stacks) for each in (shown.selected, row))
+            how = f"{key_of(self, 'table.choose')} in {shown.view} selects the row's head, {here}"
+            self.post_message(Notice(f"{selected} is still selected; {how}"))
 
     def action_visited(self, step: int) -> None:
         """Go back to the place visited before, or forward again."""

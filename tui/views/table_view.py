@@ -13,7 +13,7 @@ from engine.values.attention import Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
-from engine.values.heads import Head
+from engine.values.heads import Head, head_text
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
 from engine.values.views import (
     CONTRIBUTIONS,
@@ -463,7 +463,7 @@ class TablePane(RowsPane):
             if self.view == HEADS.name:
                 self.post_message(HeadEntered(name))
             elif name == self.session.shown.selected:
-                self.post_message(Notice(f"{name} is already selected"))
+                self.post_message(Notice(f"{head_text(name, self.known.outline.stacks)} is already selected"))
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:

@@ -77,7 +77,7 @@ class StepCurve(Widget, can_focus=False):
         self._drawn, self._ticks = NOTHING, {}
         if self._curve is not None and rows > 0:
             span = Span(self._high - self._low, 0.0)
-            ticks = (self._high, self._low) if self._low < 0 else ticks_of(span, max(rows // 2, 2))
+            ticks = (self._high, self._low) if self._low < 0 else ticks_of(span, max(rows // 2, 2)) or (0.0,)
             self._ticks = {row_of(each - self._low, span, rows): brief_number(each, 3) for each in ticks}
             self._drawn = draw_plot(self._lifted(self._curve), span, self._room, rows, cursor=self._cursor)
         return super().render_lines(crop)

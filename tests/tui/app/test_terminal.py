@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.terminal import COMMAND, Terminal
+from tests.terminal import COMMAND, FIRST_HEAD, Terminal
 
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 """What a terminal is sent to show its other screen, and to go back."""
@@ -78,7 +78,7 @@ def test_keys_and_quitting_work_while_the_engine_is_busy(tiny_model: TinyModel) 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_restores_the_terminal_and_sets_the_exit_status(tiny_model: TinyModel, name: signal.Signals) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         os.kill(terminal.process, name)
         assert terminal.exit_code() == 128 + name
         assert_restored(terminal)
@@ -87,7 +87,7 @@ def test_a_signal_restores_the_terminal_and_sets_the_exit_status(tiny_model: Tin
 def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: TinyModel) -> None:
     in_shell = 'set -m; "$0" "$@"; echo "back in the shell"; read -r line; fg; echo "all done"'
     with Terminal("sh", "-c", in_shell, COMMAND, str(tiny_model("llama")), columns=120, rows=40) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("?")
         terminal.wait_for("Suspend, until fg")
         terminal.settle()
@@ -113,7 +113,7 @@ def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: T
 
 def test_without_a_shell_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("\x1a")
         terminal.wait_for("cannot suspend: no shell runs")
         leave(terminal)
@@ -126,7 +126,7 @@ def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model:
         "tui.views.ranks_view.RanksPane.action_measure = broken"
     )
     with scripted(broken, tiny_model("llama")) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("m")
         assert terminal.exit_code() == 1
         line = assert_restored(terminal)
@@ -182,7 +182,7 @@ UNENDING = (
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_leaving_does_not_wait_for_widgets_to_be_removed(tiny_model: TinyModel, key: str) -> None:
     with scripted(UNENDING, tiny_model("llama")) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send(key)
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""
@@ -193,7 +193,7 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
     (tmp_path / "attn-tui" / "config.toml").write_text('[keys]\nnowhere = "x"\n')
     command = f"{shlex.quote(COMMAND)} {shlex.quote(str(tiny_model('llama')))} 2> {tmp_path / 'said'}"
     with Terminal("sh", "-c", command, environment={"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("2")
         terminal.wait_for("stable rank: how many directions share the strength")
         leave(terminal)
@@ -240,7 +240,7 @@ def test_a_signal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_pat
 
 def test_a_pasted_text_becomes_one_line_and_keys_after_enter_go_to_the_map(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("gpt2")), columns=160, rows=50) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("i")
         terminal.wait_for("Read it")
         since = len(terminal.output)

@@ -24,7 +24,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from engine.store.files import log_file
 from tests.conftest import TinyModel
-from tests.terminal import COMMAND, PATIENCE, Terminal
+from tests.terminal import COMMAND, FIRST_HEAD, PATIENCE, Terminal
 from tests.tui.explorer import explorer, screen_text
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eback\x7f\x01\rover\nend"
@@ -152,7 +152,7 @@ def test_errors_about_a_model_are_text(hostile: Path, broken: Callable[[Path], P
 def test_the_explorer_sends_only_its_own_control_sequences(hostile: Path, changed: Callable[[Path], Path]) -> None:
     arguments = (str(changed(hostile)), "--text", "the dog")
     with Terminal(COMMAND, *arguments, columns=160, rows=50) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         for keys in ("2", "3", "l", ":predictions\r", ":weights\r", ":check\r", "?", "\x1b", "e", "\x1b", "B", "\x1b"):
             terminal.send(keys)
             terminal.settle()
@@ -186,7 +186,7 @@ def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
         "main()"
     )
     with Terminal(sys.executable, "-c", code, str(tiny_model("llama")), *debug, columns=200) as terminal:
-        terminal.wait_for(" chance ")
+        terminal.wait_for(FIRST_HEAD)
         terminal.send("m")
         assert terminal.exit_code() == 1
         assert foreign(terminal.output) == []
