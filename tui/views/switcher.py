@@ -249,7 +249,7 @@ class Views(Container):
         elif not is_step and shown.selected is not None and self._told_to_stay != (shown.view, shown.selected):
             self._told_to_stay = (shown.view, shown.selected)
             selected, here = (head_text(each, self.active.known.outline.stacks) for each in (shown.selected, row))
-            how = f"{key_of(self, 'table.choose')} in {shown.view} selects the row's head, {here}"
+            how = f"{key_of(self, 'table.choose')} in {shown.view} selects {here}"
             self.post_message(Notice(f"{selected} is still selected; {how}"))
 
     def action_visited(self, step: int) -> None:

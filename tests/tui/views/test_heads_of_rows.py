@@ -130,7 +130,7 @@ async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselecte
         assert (pinned(app), selected(app)) == (feeding, "L1H0")
         await press(pilot, "3")
         assert selected(app) == "L1H0"
-        assert foot(app).startswith(f"L1H0 is still selected; Enter in composition selects the row's head, {feeding}")
+        assert foot(app).startswith(f"L1H0 is still selected; Enter in composition selects {feeding}")
         await press(pilot, "5", "A")
         assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
         assert "still selected" not in foot(app), "which is no news"
@@ -138,6 +138,15 @@ async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselecte
         assert selected(app) == "L1H1"
         await press(pilot, "j", "A")
         assert foot(app).startswith("L1H1 is still selected; ")
+
+
+async def test_messages_about_rows_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), head="decoder.L1H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "5")
+        row = active_table(app).head_here
+        await press(pilot, "3")
+        said = f"decoder L1H0 is still selected; Enter in composition selects decoder {row}"
+        assert foot(app) == said
 
 
 async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_model: TinyModel) -> None:
@@ -154,7 +163,7 @@ async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_mod
         await go_to_rows(pilot, "9")
         await press(pilot, "3")
         assert selected(app) == row
-        assert foot(app).startswith(f"{row} is still selected; Enter in ablation selects the row's head, {first}")
+        assert foot(app).startswith(f"{row} is still selected; Enter in ablation selects {first}")
 
 
 async def test_keys_copy_and_pin_the_row_of_ranks_that_a_filter_left(tiny_model: TinyModel) -> None:
