@@ -142,7 +142,6 @@ def read_layer(
 
 
 def _read(tensors: Tensors, module: AttentionModule, name: str, view: View = whole) -> Tensor:
-    """Read a view of a layer's tensor; refuse numbers that have no singular values."""
     part = tensors.read(name, view)
     if str(part.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {part.dtype}; attn-tui reads float64, float32, bfloat16 and float16")

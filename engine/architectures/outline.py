@@ -292,7 +292,6 @@ def describe_attention(
 
 
 def _known_marks(module: str, tensors: Iterable[str], config: Mapping[str, Any], place: Head) -> Iterator[str]:
-    """Find the marks of a layer's heads from the tensors beside them, the type and the settings."""
     parent = f"{module}."
     beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
     yield from (NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys()))
@@ -359,7 +358,6 @@ def anatomy_of(
 
 
 def _notes(model_type: str, left_out: list[str], config: Mapping[str, Any]) -> list[str]:
-    """List what a person should know: what was left out, whether the type is proven, how positions are limited."""
     notes = []
     if model_type not in PROVEN_TYPES:
         notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")

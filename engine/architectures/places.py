@@ -109,7 +109,6 @@ def unknown_modules(
 
 
 def _modules_by_projection(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str, None]]:
-    """List by name of a projection the modules that have one, in order."""
     owners: dict[str, dict[str, None]] = {}
     for name in sorted(names):
         for ending in endings:
@@ -236,7 +235,6 @@ def _order_shared_modules(found: list[FoundModule], layers: int, groups: int) ->
 
 
 def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
-    """Find the layers that run, in turns, blocks that are stored once, as in Zamba."""
     if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
         return {}
     kinds = config.get("layers_block_type") or config.get("layer_types") or []
@@ -245,7 +243,6 @@ def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -
 
 
 def _find_key_sharing_layers(placed: Mapping[Head, FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
-    """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
     count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []
     sharing: dict[Head, FoundModule] = {}

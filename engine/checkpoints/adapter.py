@@ -206,7 +206,6 @@ def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: floa
 
 
 def _matches(pattern: str, module: str, where: str, deadline: float) -> bool:
-    """Return whether a module's name ends with a pattern, which is a plain name or a regular expression."""
     left = deadline - time.monotonic()
     try:
         if left <= 0:
@@ -263,7 +262,6 @@ class AdapterSource(Source):
         return f"{self.base.identity};{file_stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:
-        """Combine the base model's tensors with the adapter's changes, and add each change alone."""
         stored = self.base.tensors
         conversions: dict[str, Conversion] = {}
         for name, source in self._replacements.items():
@@ -289,7 +287,6 @@ class AdapterSource(Source):
         return self.tensors.read(name).double() - stored.double()
 
     def _with_deltas(self, base: Anatomy) -> Anatomy:
-        """Add a stack of changes for every stack with a changed layer."""
         touched = {*self._changes, *self._replacements}
         changed: dict[Head, AttentionModule] = {}
         notes = [f"adapter of {self.base.location.name}"]

@@ -75,7 +75,6 @@ def download_attention(
 
 
 def _module(tensor: str) -> str:
-    """Return the name of the module that a tensor belongs to."""
     return tensor.rpartition(".")[0]
 
 

@@ -296,7 +296,6 @@ def fetch_attention(name: str, revision: str | None) -> Path:
 
 
 def _read_range(name: str, commit: str, file: str, begin: int, end: int) -> bytes:
-    """Read the bytes of a file on the Hub from one number to before another."""
     from huggingface_hub import constants, hf_hub_url
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, though not declared as exported
         build_hf_headers,

@@ -123,7 +123,6 @@ class LayoutSource(Source):
         return file_stamps((*self.opened.files, self._description))
 
     def _layers(self, described: StackDescription) -> dict[Head, AttentionModule]:
-        """Find a stack's layers by the numbers in the names of its query tensors."""
         query, entries = described.rule.query, self._checkpoint.entries
         pattern = re.escape(query).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
         numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
@@ -133,7 +132,6 @@ class LayoutSource(Source):
         return {Head(described.stack, number): self._layer(described, number) for number in numbers}
 
     def _layer(self, described: StackDescription, number: int) -> AttentionModule:
-        """Check one layer's tensors and lay out its heads."""
         file, entries, lost = self._description, self._checkpoint.entries, self._checkpoint.lost
         names, biases = (
             {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}

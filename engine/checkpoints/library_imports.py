@@ -74,7 +74,6 @@ class ImportLock:
         self._lock.release()
 
     def _tell_seconds(self, has_ended: threading.Event) -> None:
-        """Report every second what is being imported, and the end of it; stay silent while nothing is imported."""
         told, modules, seconds = "", len(sys.modules), 0
         while not has_ended.wait(1.0):
             seconds += 1

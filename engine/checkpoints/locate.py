@@ -112,7 +112,6 @@ def locate(
 
 
 def _check_model(name: str, directory: Path) -> Location:
-    """Check that a folder holds a model or an adapter."""
     has_config, has_weights = (directory / "config.json").is_file(), weight_file(directory) is not None
     if (has_config and has_weights) or adapter_file(directory) is not None:
         return Location(name, directory)

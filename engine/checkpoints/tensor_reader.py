@@ -218,7 +218,6 @@ def _read_strided(file: Path, begin: int, form: Tensor) -> Tensor:
 
 
 def _stored_tensors(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
-    """Read the header of a safetensors file: the shape, dtype and first byte of every tensor."""
     found: dict[str, tuple[TensorEntry, TensorPlace]] = {}
     try:
         with file.open("rb") as stream:

@@ -186,7 +186,6 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
 
 
 def _check_plain(directory: Path) -> None:
-    """Check that all files of a folder that transformers may open are regular files."""
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)

@@ -155,7 +155,6 @@ class Writer:
         return _START.sub(lambda match: match[1] + match[2].upper(), text)
 
     def _expand(self, template: str) -> str:
-        """Replace every alternative and every slot, also in the replacements."""
         while _CHOICE.search(template):
             template = _CHOICE.sub(lambda match: self._chooser.choice(match[1].split("|")), template)
         return _SLOT.sub(self._fill, template)

@@ -220,7 +220,6 @@ def finite_mean(values: Floats, axis: int) -> Floats:
 
 
 def _blocks(shape: tuple[int, ...], weights: int = BLOCK) -> Iterator[slice]:
-    """Cut the queries into blocks of few enough weights."""
     heads, queries, keys = shape
     size = max(weights // max(heads * keys, 1), 1)
     for start in range(0, queries, size):
@@ -280,7 +279,6 @@ def pool(
 
 
 def _values(attention: AttentionMap, queries: slice, keys: slice) -> Weights:
-    """Return a rectangle of a map, or of two maps the second less the first."""
     if attention.other is None:
         return attention.weights[queries, keys]
     with np.errstate(invalid="ignore"):  # of infinities that cancel

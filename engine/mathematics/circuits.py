@@ -274,7 +274,6 @@ def measure_circuits(
 def _measure_circuit(
     name: str, circuits: Circuits, one: slice, ranks: Mapping[str, int], noise: float, settings: CircuitSettings
 ) -> Numbers:
-    """Measure a circuit of one head, or of a whole layer, apart from its eigenvalues."""
     fills, drops = FACTORS_OF[name]
     prefix, rank, tolerance = name.lower(), ranks[name], settings.tolerance[name]
     filled = circuits.factors[fills][one]
@@ -406,7 +405,6 @@ def mass_chance(r: int, d: int) -> float:
 
 
 def _traces_by_chance(r: int, d: int) -> Numbers:
-    """Average distances from the identity over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors."""
     if min(2 * r, d) > WIDEST:
         return {
             "qk_identity_distance": math.sqrt(1.0 - d**-2),
@@ -443,7 +441,6 @@ def rows_read(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict
 
 
 def _unit(rows: Tensor) -> Tensor:
-    """Divide each of a batch of matrices by its Frobenius norm."""
     unit: Tensor = rows / torch.linalg.matrix_norm(rows)[:, None, None]
     return unit
 

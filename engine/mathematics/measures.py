@@ -33,7 +33,6 @@ DEFAULT_EPSILON = 0.01
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Divide where the denominator is not zero; 0 elsewhere."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
 
 

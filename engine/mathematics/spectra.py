@@ -89,7 +89,6 @@ def circuit_singular_values(
 
 
 def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, of_shared: Tensor) -> Tensor:
-    """Compute the singular values of products from their factors' Gram matrices, or by QR where these lack digits."""
     group = len(own) // len(shared)
     factor, failed = torch.linalg.cholesky_ex(shared_gram)
     lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)

@@ -64,7 +64,6 @@ class SentenceStore:
         self._write(each for each in self.load() if each != text)
 
     def _write(self, sentences: Iterable[str]) -> None:
-        """Write the newest sentences that there is room for, readable by this user alone."""
         if self._path is None:
             return
         lines = [json.dumps(each, ensure_ascii=False).encode(errors="replace") + b"\n" for each in sentences]
@@ -115,7 +114,6 @@ def remember_model(name: str, outline: ModelOutline) -> None:
 
 
 def _read_models() -> list[dict[str, Any]]:
-    """Read the list from disk; empty if it cannot be read."""
     path = recent_file()
     try:
         entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LARGEST_LIST else []
@@ -125,7 +123,6 @@ def _read_models() -> list[dict[str, Any]]:
 
 
 def _parse_model(entry: dict[str, Any]) -> FoundModel | None:
-    """Turn an entry into a model; None if it is damaged."""
     try:
         name, model_type = str(entry["name"]), str(entry["model_type"])
         size, layers, heads = (int(entry[key]) for key in ("size", "layers", "heads"))

@@ -186,7 +186,6 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Split a condition into words, texts and signs, with invisible characters escaped as in tables."""
     place, end = 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -198,7 +197,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind, word = match.lastgroup or "", match[match.lastgroup or ""]
         if kind == "quoted":
             word = word[1:-1].replace("''", "'") if word[0] == "'" else word[1:-1]
-        yield _Token(visible(word), match.start(kind), kind)
+        yield _Token(visible(word), match.start(kind), kind)  # escaped as in tables
         place = match.end()
     yield _Token("", end, "end")
 
@@ -287,7 +286,6 @@ class _Writer:
         raise self._unknown_error(token)
 
     def _relation(self, left: _Token, sign: _Token, right: _Token) -> str:
-        """Compare a column with a column, a number or a text; beside a column of text, a word is a text too."""
         column = self._column(left)
         if sign.word == CONTAINS:
             if not column:
@@ -334,7 +332,6 @@ class _Writer:
         return f"({of_stack}({' OR '.join(either)}))" if either else ""
 
     def _search(self, token: _Token) -> str:
-        """Search every text of a row for a word; a head's or layer's name finds its rows too."""
         if self._column(token):
             raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it")
         found = [_contains(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]

@@ -274,7 +274,6 @@ def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str
 
 
 def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    """Say how large the largest of some matrices of a whole layer is, and what it takes."""
     largest = max(matrices, key=lambda matrix: needed_memory(layer, matrix))
     rows, columns = layer.shape(largest, True)
     takes = f"{rows}×{columns}, which need {size(needed_memory(layer, largest))} of memory"
@@ -286,7 +285,6 @@ def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
 
 
 def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    """Estimate how long matrices of a whole layer take at most."""
     steps = 0
     for matrix in matrices:
         short, long = sorted(layer.shape(matrix, True))

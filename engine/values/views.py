@@ -605,7 +605,6 @@ def meaning(measure: str, epsilon: float = 0.01) -> str:
 
 
 def _beside_chance(chance: str, said: Mapping[str, str]) -> dict[str, str]:
-    """Add the columns of chance to the meanings of columns."""
     return {**said, **{f"{name}{CHANCE}": f"chance, {chance}: {each}" for name, each in said.items()}}
 
 
