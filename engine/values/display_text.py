@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _IN_LINES = re.compile(r"[^\n\t]+")
 
@@ -21,7 +20,7 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        _ESCAPES.get(character) or character.encode("unicode_escape").decode("ascii")
+        character.encode("unicode_escape").decode("ascii")
         if unicodedata.category(character) in _INVISIBLE
         else character
         for character in text
