@@ -38,13 +38,13 @@ def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 
 def _unit(sigma: FloatArray) -> FloatArray:
     """Scale each spectrum to a largest value of one, so that squares and fourth powers neither overflow nor vanish."""
-    return _ratio(sigma, np.broadcast_to(sigma[..., :1], sigma.shape))
+    return _ratio(sigma, sigma[..., :1])
 
 
 def energies(sigma: FloatArray) -> FloatArray:
     """Compute each singular value's share of the energy, ``p_i = σ_i² / Σσ²``; (..., r) to (..., r)."""
     squares = _unit(sigma) ** 2
-    return _ratio(squares, np.broadcast_to(squares.sum(-1, keepdims=True), squares.shape))
+    return _ratio(squares, squares.sum(-1, keepdims=True))
 
 
 def energy_rank(sigma: FloatArray, epsilon: float = DEFAULT_EPSILON) -> NDArray[np.int64]:
@@ -109,7 +109,7 @@ def effective_rank(sigma: FloatArray) -> FloatArray:
     """Compute ``exp(−Σ q ln q)``, the exponential of the entropy of the normalised spectrum (Roy & Vetterli 2007)."""
     scaled = _unit(sigma)
     total = scaled.sum(-1, keepdims=True)
-    q = _ratio(scaled, np.broadcast_to(total, scaled.shape))
+    q = _ratio(scaled, total)
     entropy = -(q * np.log(np.where(q > 0, q, 1.0))).sum(-1)
     return np.where(total[..., 0] > 0, np.exp(entropy), 0.0)
 
