@@ -43,23 +43,7 @@ MIRRORED_SIGNS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<
 
 SIGNS = {sign: sign for sign in MIRRORED_SIGNS} | {"==": "=", "!=": "<>"}
 JOINING_WORDS = {"and", "or", "not"}
-_SQL = {
-    *JOINING_WORDS,
-    CONTAINS,
-    "in",
-    "between",
-    "like",
-    "ilike",
-    "is",
-    "null",
-    "true",
-    "false",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-}
+_SQL = {*JOINING_WORDS, CONTAINS, "in", "between", "like", "ilike", "is", "null", "true", "false", *"+-*/%"}
 """Words of the language; in quotes they are texts."""
 
 HEAD_COLUMNS = (("layer", "head"), ("from_layer", "from_head"))
