@@ -479,7 +479,12 @@ def view_after(active: str, wanted: str) -> str:
 
 
 _CIRCUITS_FIRST = ("qk", "ov", "q", "k", "v", "o")
-_ANGLES = ("angle_smallest", "angle_mean", "angle_largest", "overlap")
+_ANGLES_SAID = {
+    "angle_smallest": "smallest principal angle between {}, in degrees",
+    "angle_mean": "mean principal angle between {}, in degrees",
+    "angle_largest": "largest principal angle between {}, in degrees",
+    "overlap": "mean squared cosine of the angles between {}",
+}
 
 CIRCUIT_MEASURES = tuple(
     name for name in CIRCUITS.columns[3:] if not name.startswith("rank_") and not name.endswith(("_chance", "_floor"))
@@ -493,7 +498,7 @@ CHANGES = View(
     "how the model of --vs differs, most changed heads first",
     (
         *_HEAD, *_with_chance("change", *(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST)),
-        *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES)),
+        *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES_SAID)),
         *(f"{name}_change" for name in CIRCUIT_MEASURES),
         *(f"{matrix}_{name}_change" for name in RANK_COLUMNS[6:] for matrix in _CIRCUITS_FIRST),
         *_with_chance(*(f"b_{matrix}_distance" for matrix in "qkvo")),
@@ -517,12 +522,6 @@ NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in 
 """The options that a table requires."""
 
 
-_ANGLES_SAID = {
-    "angle_smallest": "smallest principal angle between {}, in degrees",
-    "angle_mean": "mean principal angle between {}, in degrees",
-    "angle_largest": "largest principal angle between {}, in degrees",
-    "overlap": "mean squared cosine of the angles between {}",
-}
 _IMAGES = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
 
 OF_SPECTRA = {
