@@ -243,10 +243,7 @@ def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
     mean = np.empty(maps.shape[1:], dtype=np.float32)
     for first in range(0, len(mean), _QUERIES_AT_ONCE):
         some = slice(first, first + _QUERIES_AT_ONCE)
-        total = np.zeros(mean[some].shape)
-        for head in maps[:, some]:
-            total += head
-        mean[some] = total / len(maps)
+        mean[some] = maps[:, some].mean(axis=0, dtype=np.float64)
     return mean
 
 
