@@ -245,7 +245,7 @@ def pool(
     shape = len(rows), len(columns)
     first, last = columns.start * block, min(columns.stop * block, attention.weights.shape[1])
     if block == 1:
-        maxima = means = np.array(_values(attention, slice(rows.start, rows.stop), slice(first, last)))
+        maxima = means = np.array(attention.part(slice(rows.start, rows.stop), slice(first, last)))
         places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32).reshape(*shape, 2)
     else:
         maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
@@ -253,8 +253,8 @@ def pool(
         starts = np.arange(0, last - first, block)
         for place, row in enumerate(rows):
             check()
-            some = _values(attention, slice(row * block, (row + 1) * block), slice(first, last))  # (queries, keys)
-            sizes = some if attention.other is None else np.abs(some)
+            some = attention.part(slice(row * block, (row + 1) * block), slice(first, last))  # (queries, keys)
+            sizes = np.abs(some) if attention.is_signed else some
             padded = np.full(len(columns) * block, -np.inf, np.float32)
             padded[: last - first] = sizes.max(axis=0)
             keys = padded.reshape(-1, block).argmax(axis=1) + starts  # of each block's largest weight, from the first
@@ -278,14 +278,6 @@ def pool(
     )
 
 
-def _values(attention: AttentionMap, queries: slice, keys: slice) -> Weights:
-    if attention.other is None:
-        return attention.weights[queries, keys]
-    with np.errstate(invalid="ignore"):  # of infinities that cancel
-        difference: Weights = attention.other[queries, keys] - attention.weights[queries, keys]
-    return difference
-
-
 def largest_value(
     attention: AttentionMap, block: int, pooling: Pooling, check: Callable[[], None] = lambda: None
 ) -> float:
@@ -300,9 +292,9 @@ def largest_value(
     largest = 0.0
     for first in range(0, queries, step):
         check()
-        some: NDArray[Any] = _values(attention, slice(first, first + step), slice(None))
+        some: NDArray[Any] = attention.part(slice(first, first + step), slice(None))
         values = _row_of_means(some, starts) if is_mean else some
-        if attention.other is not None:
+        if attention.is_signed:
             values = np.abs(values)
         highest = float(values.max(initial=0.0))
         if not np.isfinite(highest):

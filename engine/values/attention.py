@@ -289,6 +289,14 @@ class AttentionMap(MapAxes):
         """Whether it is a difference."""
         return self.other is not None
 
+    def part(self, queries: int | slice, keys: int | slice) -> NDArray[np.float32]:
+        """Return a row, a column or a rectangle of the weights, or of the difference."""
+        if self.other is None:
+            return self.weights[queries, keys]
+        with np.errstate(invalid="ignore"):  # of infinities that cancel
+            difference: NDArray[np.float32] = self.other[queries, keys] - self.weights[queries, keys]
+        return difference
+
     def chance_of(self, query: int) -> Sequence[float] | None:
         """Return a query's uniform attention to the keys it sees; of a rollout, that through uniform layers.
 
@@ -443,14 +451,8 @@ class MapLines(MapAxes):
     is_signed: bool = False
 
     @classmethod
-    def of(cls, attention: AttentionMap, query: int, key: int, largest: float | None = None) -> MapLines:
+    def of(cls, attention: AttentionMap, query: int, key: int, largest: float) -> MapLines:
         """Copy a row and a column of a map, or of the difference if it has another beside it."""
-        weights, other = attention.weights, attention.other
-        row, column = weights[query].copy(), weights[:, key].copy()
-        if other is not None:
-            row, column = other[query] - row, other[:, key] - column
-        if largest is None:
-            values = weights if other is None else np.abs(other - weights)
-            largest = float(np.max(values, where=np.isfinite(values), initial=0.0))
-        return cls(attention.name, attention.query_tokens, attention.key_tokens, query, key, row, column, largest,
-                   other is not None)  # fmt: skip
+        row, column = attention.part(query, slice(None)).copy(), attention.part(slice(None), key).copy()
+        tokens = attention.query_tokens, attention.key_tokens
+        return cls(attention.name, *tokens, query, key, row, column, largest, attention.is_signed)

@@ -11,6 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 
+from engine.mathematics.attention import largest_value
 from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
@@ -121,7 +122,7 @@ class TextPane(SentencePane):
         elif isinstance(whole := maps.whole(query), AttentionMap):
             row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
             is_one = whole.is_of_one_text
-            lines = MapLines.of(whole, row, row if is_one else column)
+            lines = MapLines.of(whole, row, row if is_one else column, largest_value(whole, 1, "max"))
         else:
             lines = whole
         if isinstance(lines, MapLines):
