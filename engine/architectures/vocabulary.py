@@ -6,7 +6,7 @@ heads read, is left out, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ def vocabulary(
     if is_of_two_sides and stack == "encoder":
         return Vocabulary(queries, source, None)
     stored = _single(
-        name for name in _matrices(entries)
+        name for name in _modules_beside_layers(entries, 2)
         if name in TOP_UNEMBEDDINGS or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
     )  # fmt: skip
     unembedding = None if stored is None else f"{stored}.weight"
@@ -68,12 +68,12 @@ def vocabulary(
     return Vocabulary(queries, source, unembedding)
 
 
-def _matrices(entries: Mapping[str, TensorEntry]) -> list[str]:
-    """Name the matrices that belong to no layer, without the ending ``.weight``."""
+def _modules_beside_layers(entries: Mapping[str, TensorEntry], axes: int) -> list[str]:
+    """Name the modules in no layer whose weight has so many axes."""
     return [
         name.removesuffix(".weight")
         for name, entry in entries.items()
-        if len(entry.shape) == 2 and name.endswith(".weight") and not any(part.isdigit() for part in name.split("."))
+        if len(entry.shape) == axes and name.endswith(".weight") and not any(map(str.isdigit, name.split(".")))
     ]
 
 
@@ -83,12 +83,17 @@ def _single(names: Iterable[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def _of_side(names: Sequence[str], side: str) -> str | None:
+    """Return the only name of one side of a model, or else the only one of neither side."""
+    own = [name for name in names if side in name.split(".")]
+    shared = [name for name in names if {"encoder", "decoder"}.isdisjoint(name.split("."))]
+    return _single(own) or _single(shared)
+
+
 def _embedding(entries: Mapping[str, TensorEntry], side: str) -> str | None:
     """Find the token embedding of one side of a model, or of a model with one side."""
-    found = [name for name in _matrices(entries) if name.rpartition(".")[2] in EMBEDDINGS]
-    own = [name for name in found if side and side in name.split(".")]
-    shared = [name for name in found if not {"encoder", "decoder"} & set(name.split("."))] if side else found
-    name = _single(own) or _single(shared)
+    found = [name for name in _modules_beside_layers(entries, 2) if name.rpartition(".")[2] in EMBEDDINGS]
+    name = _of_side(found, side) if side else _single(found)
     return None if name is None else f"{name}.weight"
 
 
@@ -147,22 +152,12 @@ def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str
 
 def final_gain(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
     """Find the gain of the norm before the unembedding; `NotFolded` when none is known by name."""
-    sides = {"encoder", "decoder"}
-    names = [
-        name
-        for name, entry in entries.items()
-        if len(entry.shape) == 1
-        and name.endswith(".weight")
-        and name.split(".")[-2] in FINAL_NORMS
-        and not any(part.isdigit() for part in name.split("."))
-    ]
-    own = [name for name in names if layer.stack in name.split(".")]
-    neutral = [name for name in names if not sides & set(name.split("."))]
+    names = [name for name in _modules_beside_layers(entries, 1) if name.rpartition(".")[2] in FINAL_NORMS]
     is_known = any(outline.model_type in types for types in NORMS_BEFORE.values())
-    name = _single(own) or _single(neutral) if is_known else None
+    name = _of_side(names, layer.stack) if is_known else None
     if name is None:
         raise NotFolded(f"the norm before the unembedding is not known by name for type '{outline.model_type}'")
-    return _gain(name, layer.d_output, outline, entries)
+    return _gain(f"{name}.weight", layer.d_output, outline, entries)
 
 
 def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, TensorEntry]) -> Gain:
