@@ -27,22 +27,21 @@ NEARLY_DEPENDENT = 1e-3
 class FactoredMatrix:
     """A batch of matrices Wᵀ as ``basis · triangle``, (batch, d, k) with orthonormal columns and (batch, k, r) float64.
 
-    k = min(d, r). ``is_whole`` says that the basis is the identity of the whole space.
+    k = min(d, r). A square basis is the identity.
     """
 
     basis: Tensor
     triangle: Tensor
-    is_whole: bool = False
 
     def repeat(self, times: int) -> FactoredMatrix:
         """Repeat each matrix ``times`` times, as a key/value head for each of its query heads."""
         if times == 1:
             return self
         basis, triangle = (part.repeat_interleave(times, 0) for part in (self.basis, self.triangle))
-        return FactoredMatrix(basis, triangle, self.is_whole)
+        return FactoredMatrix(basis, triangle)
 
     def __getitem__(self, places: slice) -> FactoredMatrix:
-        return FactoredMatrix(self.basis[places], self.triangle[places], self.is_whole)
+        return FactoredMatrix(self.basis[places], self.triangle[places])
 
     def stored_size(self, epsilon: float | FloatArray) -> StoredSize:
         """Return the sizes (batch,) of the matrices; ``epsilon`` (batch,) says how finely they are stored."""
@@ -55,16 +54,20 @@ class FactoredMatrix:
 class FactoredProduct:
     """A batch of products ``left · core · rightᵀ``: (batch, m, k), (batch, k, l) and (batch, n, l) float64.
 
-    The outer ones have orthonormal columns; ``is_whole`` says that both are identities, and the core is the product.
+    The outer ones have orthonormal columns.
     """
 
     left: Tensor
     core: Tensor
     right: Tensor
-    is_whole: bool = False
 
     def __getitem__(self, places: slice) -> FactoredProduct:
-        return FactoredProduct(self.left[places], self.core[places], self.right[places], self.is_whole)
+        return FactoredProduct(self.left[places], self.core[places], self.right[places])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the outer ones are square, and so identities; then the core is the product."""
+        return all(each.shape[-2] == each.shape[-1] for each in (self.left, self.right))
 
     @property
     def squared_norm(self) -> Tensor:
@@ -130,9 +133,7 @@ def factor_matrices(rows: Tensor) -> FactoredMatrix:
     wide = rows.double()
     batch, r, d = wide.shape
     if d <= r:  # they read the whole space, of which any basis will do
-        return FactoredMatrix(
-            torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT, is_whole=True
-        )
+        return FactoredMatrix(torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT)
     basis, lower, _ = _cholesky_step(wide)
     basis, second, gram = _cholesky_step(basis)
     off = (gram - torch.eye(r, dtype=gram.dtype, device=gram.device)).abs().sum(-1).amax(-1)
@@ -160,5 +161,4 @@ def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def product(left: FactoredMatrix, right: FactoredMatrix) -> FactoredProduct:
     """Multiply ``W_leftᵀ W_right`` for two factored batches of matrices (batch, r, m) and (batch, r, n)."""
-    core = left.triangle @ right.triangle.mT
-    return FactoredProduct(left.basis, core, right.basis, left.is_whole and right.is_whole)
+    return FactoredProduct(left.basis, left.triangle @ right.triangle.mT, right.basis)

@@ -276,7 +276,7 @@ def test_the_planted_part_of_a_small_kernel_lies_in_the_image(
     matrix += noise * (beyond @ orthogonal(N, 3)[:count, :count] @ kernel.T)
     assert numerical_rank(torch.linalg.svdvals(matrix).numpy(), 1e-5) == N - count
     identity = torch.eye(N, dtype=torch.float64)[None]
-    whole = FactoredProduct(identity, matrix[None], identity, is_whole=True)
+    whole = FactoredProduct(identity, matrix[None], identity)
     if noise:
         dense = torch.linalg.svd
         monkeypatch.setattr(torch.linalg, "svd", lambda each, **how: dense(_not_square(each), **how))
