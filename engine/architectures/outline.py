@@ -10,8 +10,8 @@ from engine.architectures.configuration import context, head_count, head_widths,
 from engine.architectures.places import FoundModule, place_modules
 from engine.architectures.rules import (
     CONVOLUTION_GROUPS,
+    LATENT_TENSORS,
     NEIGHBOUR_MARKS,
-    REFUSED_TENSORS,
     SETTING_MARKS,
     SHARING_TYPES,
     TYPE_MARKS,
@@ -374,11 +374,11 @@ def _notes(model_type: str, left_out: list[str], config: Mapping[str, Any]) -> l
 
 
 def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
-    for name, kind in REFUSED_TENSORS.items():
-        if any(f"{name}." in entry for entry in entries):
-            return f"models of type '{model_type}' use {kind}, which attn-tui cannot cut into heads yet"
+    models = f"models of type '{model_type}'"
+    if any(f"{name}." in entry for name in LATENT_TENSORS for entry in entries):
+        return f"{models} use multi-head latent attention, which attn-tui cannot cut into heads yet"
     return (
-        f"models of type '{model_type}' have no softmax attention that attn-tui knows: "
+        f"{models} have no softmax attention that attn-tui knows: "
         "no query, key, value and output projections among their weights"
     )
 

@@ -213,8 +213,8 @@ TYPES_WITHOUT_ONE_MATRIX = {
 }  # fmt: skip
 """Types whose attention cannot be cut into heads, and what they have instead."""
 
-REFUSED_TENSORS = {"kv_a_proj_with_mqa": "multi-head latent attention", "kv_b_proj": "multi-head latent attention"}
-"""Projections of attention that no rule can cut into heads, and its name."""
+LATENT_TENSORS = ("kv_a_proj_with_mqa", "kv_b_proj")
+"""Projections of multi-head latent attention, where no rule fits."""
 
 NEIGHBOUR_MARKS = {
     "q_norm": "query/key norm", "k_norm": "query/key norm",
