@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from engine.checkpoints.json_files import CACHED, OBJECT_OF_TEXTS, read_object, settings_of, value_text
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.found_models import FoundModel, Origin, Place
 
@@ -222,7 +223,7 @@ def _missing_part(directory: Path) -> str:
         lacking = missing_shards(weights)
     except EngineError:
         return "a readable list of weights"
-    return f"{lacking} weight file{'s' if lacking > 1 else ''}" if lacking else ""
+    return quantity(lacking, "weight file") if lacking else ""
 
 
 def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[FoundModel, ...]]:
