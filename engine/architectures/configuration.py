@@ -35,7 +35,6 @@ OFFSET_POSITION_TYPES = frozenset({
 })  # fmt: skip
 """Types whose position table starts after the padding token, so that it has more rows than positions."""
 
-
 LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_max_position_embeddings"}
 """Kinds of scaling of rotary positions that begin beyond some length, by the setting of that length."""
 

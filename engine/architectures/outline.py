@@ -78,7 +78,6 @@ PROVEN_TYPES = frozenset(_NAMES.split())
 PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
 """Settings of models that read tokens with their boxes on a page."""
 
-
 Shape = tuple[int, ...]
 
 

@@ -41,7 +41,6 @@ LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
 LINEAR_NEIGHBOURS = ("A_log", "dt_bias", "q_conv1d", "igate_preact", "fgate_preact", "forget_gate")
 """Tensors beside the projections of attention without a softmax."""
 
-
 LAYERS = "num_hidden_layers"
 """The setting with the number of layers."""
 

@@ -34,7 +34,6 @@ CACHED = "models--"
 LONGEST_SHOWN = 40
 """Characters of a refused value that a message shows."""
 
-
 LARGEST_WHOLE = 2**63 - 1
 """The largest whole number that a tensor can hold."""
 

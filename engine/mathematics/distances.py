@@ -21,7 +21,6 @@ from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_valu
 CANCELLED_SHARE = 1e-8
 """A squared norm below this share of its bound is computed again by QR; above it, it has at least eight digits."""
 
-
 Factors = tuple[Tensor, ...]
 """A batch of matrices (batch, r, d), or the factors (batch, r, m) and (batch, r, n) of circuits ``leftᵀ right``."""
 

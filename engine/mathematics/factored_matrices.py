@@ -18,7 +18,6 @@ from engine.values.spectra import FloatArray
 FAR_FROM_ORTHONORMAL = 0.1
 """How far from the identity the Gram matrix of the first Cholesky step's basis may be for a second step to mend it."""
 
-
 NEARLY_DEPENDENT = 1e-3
 """Below this ratio of a Cholesky factor's smallest to its largest diagonal element, squaring may have cost digits."""
 

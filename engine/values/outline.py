@@ -264,7 +264,6 @@ MARKS = {
 }
 """Every mark, and what it says about a head."""
 
-
 HOW_TO_COMPARE = "only one model is open; :vs OTHER compares it with another, as attn-tui MODEL --vs OTHER does"
 """The answer to a request that needs a second model."""
 

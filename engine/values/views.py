@@ -521,7 +521,6 @@ VIEWS = {view.name: view for view in _EVERY_VIEW}
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
 """The options that a table requires."""
 
-
 _IMAGES = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
 
 OF_SPECTRA = {
