@@ -98,7 +98,7 @@ def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, quer
         stored = {
             matrix: np.full_like(each, each.max()) if whole_layer else each for matrix, each in weights.epsilons.items()
         }
-        folded = LayerWeights(*factors, None, None, None, None, stored)
+        folded = LayerWeights(*factors, stored)
         rows = yield from model.spectra.decompose(folded, whole_layer)
         group = spectra_group(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
     else:

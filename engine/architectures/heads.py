@@ -33,9 +33,9 @@ class LayerWeights:
     ----------
     query, key : (heads, head_dim, d_model) and (key_value_heads, head_dim, d_source)
     value, output : (key_value_heads, value_head_dim, d_values) and (heads, d_output, value_head_dim)
+    epsilons : by projection, (heads,), the distance between neighbouring stored numbers, relative to the numbers.
     query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None if the model has none.
     output_bias : (d_output,), of the whole layer, or None.
-    epsilons : by projection, (heads,), the distance between neighbouring stored numbers, relative to the numbers.
     gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate stored with the queries.
     shared_key_rows : how many of a key's last rows are shared by all heads and skip the latent's norm.
     circuits : factors of QK and OV with more rows, if these are not products of the four projections.
@@ -45,11 +45,11 @@ class LayerWeights:
     key: Tensor
     value: Tensor
     output: Tensor
-    query_bias: Tensor | None
-    key_bias: Tensor | None
-    value_bias: Tensor | None
-    output_bias: Tensor | None
     epsilons: dict[str, FloatArray]
+    query_bias: Tensor | None = None
+    key_bias: Tensor | None = None
+    value_bias: Tensor | None = None
+    output_bias: Tensor | None = None
     gate: Tensor | None = None
     gate_bias: Tensor | None = None
     shared_key_rows: int = 0
@@ -132,9 +132,8 @@ def read_layer(
     if latent is not None:
         shared_key_rows = tensors.entries[latent.down].shape[0] - tensors.entries[latent.norm].shape[0]
     weights = LayerWeights(
-        parts["Q"], parts["K"], parts["V"], parts["O"],
-        biases.get("Q"), biases.get("K"), biases.get("V"), biases.get("O"),
-        epsilons, gate, gate_bias, shared_key_rows,
+        parts["Q"], parts["K"], parts["V"], parts["O"], epsilons,
+        biases.get("Q"), biases.get("K"), biases.get("V"), biases.get("O"), gate, gate_bias, shared_key_rows,
     )  # fmt: skip
     if module.change_of is None:
         return weights

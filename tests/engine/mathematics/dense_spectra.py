@@ -74,9 +74,7 @@ FACTORS = change_all(draw_layer(HEADS, SHARED, WIDTH, WIDTH, D_MODEL, D_MODEL), 
 
 def weights_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> LayerWeights:
     """Make a layer without biases."""
-    return LayerWeights(
-        query, key, value, output, None, None, None, None, dict.fromkeys("QKVO", np.full(len(query), 2.0**-23))
-    )
+    return LayerWeights(query, key, value, output, dict.fromkeys("QKVO", np.full(len(query), 2.0**-23)))
 
 
 def head_singular_values(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
