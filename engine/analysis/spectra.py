@@ -89,7 +89,7 @@ class SpectraStore:
         """Return spectra of one head, reading and computing nothing else of its layer."""
         rows, _ = yield from self.arrays([head], matrices, distance)
         found = spectra_group(self._outline.layer(head), [head], rows)
-        return tuple(each for each in found.of(head.head) if each.matrix in matrices)
+        return tuple(each for each in found.listed() if each.matrix in matrices)
 
     def arrays(
         self, names: Sequence[Head], matrices: Collection[str], distance: int | None = None

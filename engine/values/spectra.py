@@ -95,7 +95,3 @@ class SpectraGroup:
             for spectrum in spectra.values()
             if matrix in (None, spectrum.matrix)
         ]
-
-    def of(self, head: int) -> tuple[Spectrum, ...]:
-        """List one head's spectra in the order of the tables."""
-        return tuple(self.spectra[head].values())

@@ -111,7 +111,7 @@ def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
     assert [each.matrix for each in found] == list(matrices)
     assert {*"".join(read[0][3])} == {*"".join(matrices)}
     group = finish(store.layer(FIRST, False, matrices))
-    for each in (*found, *group.of(3)):
+    for each in (*found, *group.listed([3])):
         expected = everything.spectra[3][each.matrix]
         np.testing.assert_allclose(each.singular_values, expected.singular_values, rtol=1e-9)
         assert (each.noise, each.chance_scale) == pytest.approx((expected.noise, expected.chance_scale), rel=1e-12)
@@ -213,11 +213,11 @@ SHARED: dict[str, int] = {
 def test_matrices_that_fit_have_the_same_spectra_and_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", **SHARED)
     whole = finish(open_on_thread(folder).spectra.layer(FIRST, True))
-    expected = {each.matrix: each for each in whole.of(-1)}
+    expected = whole.spectra[-1]
     for _ in range(2):  # computed, and from the cache
         opened = open_on_thread(folder, use_cache=True, is_browsing=True)
         group = finish(opened.spectra.layer(FIRST, True))
-        found = {each.matrix: each for each in group.of(-1)}
+        found = group.spectra[-1]
         assert list(found) == ["K", "V", "QK", "OV"]
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
         for name, each in found.items():

@@ -119,7 +119,7 @@ def assert_same_spectra(found: SpectraGroup, expected: SpectraGroup, *, rtol: fl
     """Compare the spectra of a layer's heads, or of the whole layer; bit by bit unless given another tolerance."""
     assert found.spectra.keys() == expected.spectra.keys()
     for number in expected.spectra:
-        for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
+        for mine, theirs in zip(found.listed([number]), expected.listed([number]), strict=True):
             assert (mine.head, mine.matrix, mine.rows, mine.cols) == (
                 theirs.head, theirs.matrix, theirs.rows, theirs.cols
             )  # fmt: skip

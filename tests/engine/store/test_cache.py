@@ -51,7 +51,7 @@ def multiply(folder: Path, factor: float) -> Path:
 
 def differ(one: SpectraGroup, other: SpectraGroup) -> bool:
     """Return whether the first head's queries have different singular values."""
-    return not np.array_equal(one.of(0)[0].singular_values, other.of(0)[0].singular_values)
+    return not np.array_equal(one.listed([0])[0].singular_values, other.listed([0])[0].singular_values)
 
 
 SECOND_START = """
@@ -65,7 +65,7 @@ engine = Engine(EngineOptions(device="cpu"))
 outline = engine.open(sys.argv[1], lambda progress: None).result(60)
 group = engine.spectra(Head("decoder", 0), whole_layer=False).result(60)
 slow = [name for name in ("torch", "transformers") if name in sys.modules]
-print(repr([each.singular_values.tolist() for each in group.of(3)]), slow, sep="\\n")
+print(repr([each.singular_values.tolist() for each in group.listed([3])]), slow, sep="\\n")
 """
 
 
