@@ -53,8 +53,10 @@ def download_attention(
     described: dict[str, Any] = {}
     total = 0
     for file, header in headers.items():
-        for tensor, entry in sorted(json.loads(header[LENGTH_BYTES:]).items(), key=_first_byte):
-            if _module(tensor) in projections and tensor != "__metadata__":
+        entries = json.loads(header[LENGTH_BYTES:])
+        entries.pop("__metadata__", None)
+        for tensor, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+            if _module(tensor) in projections:
                 begin, end = (len(header) + offset for offset in entry["data_offsets"])
                 described[tensor] = {**entry, "data_offsets": [total, total + end - begin]}
                 total += end - begin
@@ -76,7 +78,3 @@ def download_attention(
 
 def _module(tensor: str) -> str:
     return tensor.rpartition(".")[0]
-
-
-def _first_byte(item: tuple[str, Any]) -> int:
-    return int(item[1].get("data_offsets", (0,))[0])
