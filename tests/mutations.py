@@ -43,8 +43,11 @@ COMMANDS = (
 )
 """One of them, chosen at random, runs on each mutated folder."""
 
-SECONDS, GROWTH = 10.0, 2**30
-"""The limits of a command: its time, and the bytes of memory that it allocates."""
+SECONDS, PATIENCE, GROWTH = 10.0, 60.0, 2**30
+"""The limits of a command: its processor time, the time until it ends, and the bytes of memory that it allocates."""
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""The units of a second in which Linux counts processor time."""
 
 LONGEST_LINE = 1500
 """Characters of a line on standard error."""
@@ -309,20 +312,28 @@ def _memory_of(process: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty", "Swap:"))) * 1024
 
 
+def _time_of(process: int) -> float:
+    """Return the seconds of processor time that a process has taken; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return 0.0
+    return sum(map(int, fields[11:13])) / TICKS  # user and system time (man 5 proc)
+
+
 def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_input: bool = True) -> Found:
     """Run a command in a fork; stop it if it takes too much time or memory."""
     begin = time.monotonic()
     process = os.fork()
     if process == 0:
         _run_here(arguments, place, has_input=has_input)
-    growth, troubles, status = 0, [], 0
+    growth, used, troubles, status = 0, 0.0, [], 0
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             break
-        growth = max(growth, _memory_of(process))
-        took = time.monotonic() - begin
-        if growth > GROWTH or took > SECONDS:
+        growth, used = max(growth, _memory_of(process)), max(used, _time_of(process))
+        if growth > GROWTH or used > SECONDS or time.monotonic() - begin > PATIENCE:
             troubles.append("memory" if growth > GROWTH else "time")
             os.killpg(process, signal.SIGKILL) if os.getpgid(process) == process else os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -332,7 +343,7 @@ def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_in
     code = os.waitstatus_to_exitcode(status) if ended else -9
     return Found(
         case, mutation, " ".join(arguments[:1] + arguments[2:]), (*troubles, *_troubles(said, code, bool(ended))),
-        time.monotonic() - begin, growth, code, said,
+        used, growth, code, said,
     )  # fmt: skip
 
 
