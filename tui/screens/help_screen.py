@@ -56,8 +56,11 @@ MOUSE = (
 KEYS = 13
 """Cells of the column of keys."""
 
-ROOM = 76
-"""From this width of the screen on, keys are listed in two columns."""
+COLUMN = 38
+"""Cells of the screen that a column of the list takes at least."""
+
+COLUMNS = 3
+"""The most columns."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ class HelpScreen(ListScreen):
         yield self._search
 
     def on_resize(self) -> None:
-        """List the keys in one or two columns."""
+        """List the keys in as many columns as there is room for."""
         self._list(self._search.value.strip().lower())
 
     def action_search(self) -> None:
@@ -208,12 +211,13 @@ class HelpScreen(ListScreen):
         self._list(event.value.strip().lower())
 
     def _list(self, text: str) -> None:
-        """List the lines that hold a text, all of them in two columns where there is room."""
+        """List the lines that hold a text; all of them in columns."""
         found = [(each, [line for line in each.lines if text in _searched(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
         above: list[RenderableType] = []
-        columns: list[list[RenderableType]] = [[], []]
-        half = (sum(len(lines) + 2 for each, lines in found if each.title != WRONG) + 1) // 2
+        count = 1 if text else max(1, min(self.app.size.width // COLUMN, COLUMNS))
+        columns: list[list[RenderableType]] = [[] for _ in range(count)]
+        share = sum(len(lines) + 2 for each, lines in found if each.title != WRONG) / count
         height = 0
         for section, lines in found:
             table = Table.grid(padding=(0, 1, 0, 0))
@@ -224,8 +228,7 @@ class HelpScreen(ListScreen):
             if section.title == WRONG:
                 above += parts
                 continue
-            place = 0 if text or self.app.size.width < ROOM or height + len(lines) // 2 < half else 1
-            columns[place] += parts
+            columns[min(int((height + len(lines) // 2) / share), count - 1)] += parts
             height += len(lines) + 2
         beside = Table.grid(padding=(0, 2, 0, 0), expand=True)
         for column in filter(None, columns):
