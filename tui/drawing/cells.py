@@ -128,7 +128,7 @@ def halved_cells(
 
 @lru_cache(maxsize=4096)
 def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, Style]:
-    """Return the characters and the style of a cell; the same style object every time, so that its codes are cached."""
+    """Give the same style object every time, so that its codes are cached."""
     if above == below:
         return " " * width, Style(bgcolor=above)
     if above is None:

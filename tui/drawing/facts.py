@@ -41,12 +41,10 @@ def off_subject(off: Sequence[Head]) -> str:
 
 
 def _counts(values: list[int]) -> str:
-    """Format one number, or the range of several."""
     return str(values[0]) if len(set(values)) == 1 else f"{min(values)}–{max(values)}"
 
 
 def _heads(layers: tuple[LayerOutline, ...]) -> str:
-    """Describe the number of heads, and of those that share keys and values."""
     heads = _counts([layer.heads for layer in layers])
     shared = _counts([layer.key_value_heads for layer in layers])
     said = f"{heads} {'head' if heads == '1' else 'heads'}"
@@ -81,7 +79,6 @@ def _files(memory: MemoryReport | None) -> str:
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
-    """Describe the memory that browsing takes, and that a sentence takes of what is free."""
     if memory is None:
         return
     yield f"looking at a layer reads {size(memory.layer_bytes)}"

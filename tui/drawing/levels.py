@@ -248,7 +248,7 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
 
 
 def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
-    """Write legends of weights, longest first: with numbers between groups of levels, or only at both ends."""
+    """Write legends of weights, longest first."""
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
     low, high = brief_number(bounds[0]), brief_number(bounds[-1])
@@ -275,7 +275,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
 
 
 def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
-    """Write legends of differences, longest first: all levels on both sides of zero, or only the last ones."""
+    """Write legends of differences, longest first."""
     top = brief_number(1.0 if levels.scale == "log" else levels.largest)
 
     def assemble(begin: str, words: str = "", step: int = 1) -> Text:
@@ -291,7 +291,6 @@ def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> l
 
 
 def _append(text: Text, levels: Levels, colours: Sequence[Style], level: int, glyphs: str) -> None:
-    """Write one level: a column of its colour, or its characters."""
     if levels.ink is Ink.COLOUR:
         text.append(" ", colours[level])
     else:

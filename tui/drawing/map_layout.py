@@ -140,7 +140,7 @@ def lay_out(
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
     across, spare = cell, height - len(queries) * lines
-    heights = [_height(key, cell) for key in keys]
+    heights = [_label_height(key, cell) for key in keys]
     down = [min(cell_len(key), _HIGHEST_DOWN, max(spare, 1)) for key in keys]
     is_narrow = cell < ACROSS and all(columns == 1 for key in keys for _, columns in clusters(key))
     if is_narrow and max(down, default=1) >= min(max(map(cell_len, keys), default=1), _HIGHEST_HEADER * cell):
@@ -170,8 +170,7 @@ def lay_out(
     )
 
 
-def _height(key: str, cell: int) -> int:
-    """Return the lines of a key's label over a cell."""
+def _label_height(key: str, cell: int) -> int:
     return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
@@ -255,7 +254,7 @@ def lay_out_blocks(
         return text[place] if place < len(text) and tick + len(text) <= columns else " "
 
     def mark(number: int) -> int:
-        return 1 if cell == 1 else min(_height(key(number), cell), header)
+        return 1 if cell == 1 else min(_label_height(key(number), cell), header)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     return Axes(

@@ -246,11 +246,10 @@ class HeadGrid:
 
 def fewest_lines(layers: Sequence[LayerOutline]) -> int:
     """Return the lines of a map with one line per layer."""
-    return len(layers) + _headings(layers)
+    return len(layers) + _count_headings(layers)
 
 
-def _headings(layers: Sequence[LayerOutline]) -> int:
-    """Count the headings of stacks; a single stack has none."""
+def _count_headings(layers: Sequence[LayerOutline]) -> int:
     stacks = {layer.stack for layer in layers}
     return len(stacks) if len(stacks) > 1 else 0
 
@@ -271,7 +270,7 @@ def lay_out_heads(
     """
     columns = max(layer.heads for layer in layers)
     gutter = max(len(str(layer.name)) for layer in layers) + 1
-    across, down = (width - gutter) // columns, (height - _headings(layers)) // len(layers)
+    across, down = (width - gutter) // columns, (height - _count_headings(layers)) // len(layers)
     if is_halved or down < 2 or across < 4:
         across, down = 1 if is_narrow_told and across < 2 else 2, 1
     else:
@@ -282,8 +281,7 @@ def lay_out_heads(
 
 
 def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[Line, ...]:
-    """Stack layers of some lines each; or let two of a stack share a line."""
-    has_headings = _headings(layers) > 0
+    has_headings = _count_headings(layers) > 0
     lines: list[Line] = []
     for row, layer in enumerate(layers):
         begins = row == 0 or layers[row - 1].stack != layer.stack
@@ -297,6 +295,5 @@ def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[
 
 
 def _write(line: list[str], start: int, text: str) -> None:
-    """Write into a line if it fits."""
     if start + len(text) <= len(line):
         line[start : start + len(text)] = text

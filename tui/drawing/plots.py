@@ -174,7 +174,6 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
 
 
 def _short_value(curve: Curve, index: int, digits: int) -> str:
-    """Describe a value and that by chance, or those of the lines, as briefly as possible."""
     beside = [(line.name, line.values) for line in curve.lines]
     if not beside and curve.baseline is not None:
         beside = [("chance", curve.baseline)]
@@ -324,14 +323,12 @@ def _cells(dots: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _braille(dots: NDArray[np.bool_]) -> NDArray[np.str_]:
-    """Return the braille character of each cell."""
     weights = np.array([[1, 8], [2, 16], [4, 32], [64, 128]], dtype=np.uint32)
     codes = np.einsum("rdcs,ds->rc", dots.reshape(len(dots) // 4, 4, -1, 2), weights, dtype=np.uint32)
     return np.where(codes == 0, ord(" "), codes + 0x2800).astype(np.uint32).view("<U1")
 
 
 def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, count: int) -> None:
-    """Mark the last value that counts with a thin line, and write the number beside it."""
     if not 0 < cut < count:
         return
     column, words = column_of(cut - 1, count, marks.shape[1]), f"{cut}"
@@ -346,7 +343,6 @@ def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, 
 
 
 def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column: int) -> None:
-    """Draw the cursor as a line through the curve; in a high plot it is short, with a mark at the foot."""
     curves = np.flatnonzero((marks[:, column] == Mark.VALUE) | (marks[:, column] >= LINE))
     last = len(marks) - 1
     top, foot = (int(curves[0]), int(curves[-1])) if curves.size else (0, 0)

@@ -67,7 +67,6 @@ def level_styles(
 
 
 def _signed_ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
-    """Mix a colour for each level of differences."""
     is_dark = float(lightness(np.array(background))) < 50
     sides = []
     for end, numbers in zip(_ENDS[is_dark], _ENDS_256[is_dark], strict=True):
@@ -112,7 +111,6 @@ def legible_styles(styles: tuple[Style, ...], usual: Color | None) -> tuple[Styl
 
 
 def _ink_on(ground: Color, usual: Color | None) -> Color:
-    """Choose the colour of letters on a background."""
     if usual is not None and not usual.is_system_defined and contrast(usual, ground) >= LEGIBLE:
         return usual
     white_is_better = contrast(_WHITE, ground) > contrast(_BLACK, ground)

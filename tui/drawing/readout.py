@@ -98,7 +98,6 @@ def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -
 
 
 def _short_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
-    """Name query, key, weight, the largest of the row and chance, with few digits."""
     (query, key), number, chance = block.place, MASKED, ""
     if not block.is_masked:
         number = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else write_weight(block.largest)
@@ -108,7 +107,6 @@ def _short_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Seq
 
 
 def _weight_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
-    """Name query, key, weight and chance."""
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
     forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]

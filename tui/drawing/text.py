@@ -80,7 +80,6 @@ def quote_text(text: str) -> str:
 
 
 def _add_room(cluster: str) -> str:
-    """Add a blank for each spacing mark of a character, once."""
     return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)
 
 
@@ -129,7 +128,6 @@ def fit_end(text: str, width: int) -> str:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return as much of a text's end as fits."""
     kept, used = "", 0
     for cluster, cells in reversed(list(clusters(text))):
         if used + cells > width:

@@ -236,7 +236,6 @@ class Maps:
         return await asyncio.wrap_future(self._engine.attention(query.text, name.stack, name.layer, off=query.off))
 
     def _ask_layer(self, query: MapQuery) -> Future[AttentionMaps]:
-        """Ask for a layer's maps, for means over the layers, or for the rollout."""
         text, name, off = query.text, query.name, query.off
         if name.is_rollout:
             return self._engine.rollout(text, name.stack, "maps")

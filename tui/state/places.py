@@ -108,7 +108,6 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
 
 
 def _head_layers_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
-    """Give the same head some layers on or back."""
     names = [layer.name for layer in outline.layers]
     place = (-1 if step > 0 else len(names)) if here is None else names.index(here.whole_layer)
     if not 0 <= place + step < len(names):

@@ -271,7 +271,7 @@ class TerminalApp(App[None]):
 
 
 def _ctrl_j_as_enter(event: events.Key | events.Paste) -> events.Key | events.Paste:
-    """Turn ctrl+j into Enter: terminals send it for Enter before the program has set them up."""
+    """Terminals send ctrl+j for Enter before the program has set them up."""
     return events.Key("enter", "\r") if isinstance(event, events.Key) and event.key == "ctrl+j" else event
 
 

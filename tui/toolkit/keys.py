@@ -100,7 +100,7 @@ def key_of(node: DOMNode, name: str) -> str:
     KeyError : when no class that has been imported has such a binding.
     """
     app = node.app
-    keys = app._keymap.get(name) or _usual(name)
+    keys = app._keymap.get(name) or _default_keys(name)
     key = keys.partition(",")[0].strip()
     if key.startswith(UNBOUND):
         return f":{command_name(Binding(key, '', id=name))}"
@@ -108,20 +108,18 @@ def key_of(node: DOMNode, name: str) -> str:
 
 
 @cache
-def _usual(name: str) -> str:
-    """Return the default keys of a binding."""
-    for kind in _classes(DOMNode):
+def _default_keys(name: str) -> str:
+    for kind in _subclasses(DOMNode):
         for each in vars(kind).get("BINDINGS", ()):
             if isinstance(each, Binding) and each.id == name:
                 return each.key
     raise KeyError(name)
 
 
-def _classes(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
-    """Yield all subclasses."""
+def _subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
     for each in kind.__subclasses__():
         yield each
-        yield from _classes(each)
+        yield from _subclasses(each)
 
 
 def sort_keys(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:

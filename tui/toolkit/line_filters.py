@@ -115,7 +115,6 @@ def ascii_cells(text: str) -> str:
 
 @lru_cache(4096)
 def _without_colour(style: Style) -> Style:
-    """Return a style without its colours."""
     return style.without_color
 
 
@@ -198,7 +197,6 @@ def of_palette(number: int) -> Rgb:
 
 @lru_cache(maxsize=8192)
 def _lab(colour: Rgb) -> Lab:
-    """Convert a colour to CIE L*a*b*."""
     lab = rgb_to_lab(Ground(*colour))
     return lab.L, lab.a, lab.b
 
@@ -224,7 +222,6 @@ class NearestColour(LineFilter):
 
 @lru_cache(maxsize=8192)
 def _in_palette(style: Style) -> Style:
-    """Return a style with the nearest colours of the palette."""
     ink, ground = (
         None if each is None or each.triplet is None else Color.from_ansi(nearest(tuple(each.triplet)))
         for each in (style.color, style.bgcolor)

@@ -98,7 +98,6 @@ def only_difference(frame: LastFrame, update: object) -> object:
 
 
 def _pieces(update: ChopsUpdate | LayoutUpdate, system: ColorSystem) -> Iterator[Piece]:
-    """Yield what an update paints."""
     if isinstance(update, LayoutUpdate):
         for row, strips in enumerate(update.strips):
             yield row, 0, _cells(Strip.join(strips), system)
@@ -146,7 +145,6 @@ def _find_runs(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
 
 
 def _encode(changes: list[Piece]) -> str:
-    """Write cells: a position for each run, a style where it changes, and a reset at the end."""
     parts: list[str] = []
     now = ""
     for row, column, cells in changes:

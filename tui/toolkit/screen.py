@@ -163,7 +163,6 @@ def is_displayed(widget: Widget) -> bool:
 
 
 def _with_group(bindings: BindingsMap, has_group: bool) -> BindingsMap:
-    """Return the bindings that have a group, or those that have none."""
     every = {
         key: [each for each in of_key if (each.group is not None) is has_group]
         for key, of_key in bindings.key_to_bindings.items()

@@ -109,15 +109,12 @@ class Field(Input, inherit_bindings=False):
 
     @property
     def _value(self) -> Text:
-        """The text as it is drawn."""
         return Text(self._drawn_text, no_wrap=True, overflow="ignore", end="")
 
     def _position_to_cell(self, position: int) -> int:
-        """Return the cell at which a position of the text is drawn."""
         return cell_len(expand_tabs_inline(self._drawn_text[:position], 4))
 
     def _cell_offset_to_index(self, offset: int) -> int:
-        """Return the position of the text that is drawn at a cell."""
         at = offset + self.scroll_offset.x
         ends = accumulate(map(cell_len, self._drawn_text))
         return next((place for place, end in enumerate(ends) if at < end), max(0, min(at, len(self.value))))

@@ -255,7 +255,6 @@ class HeadMap(CellGrid):
         return Strip([name, gap, *cells]).adjust_cell_length(width, blank)
 
     def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
-        """Paint the cells of a line: of one layer, or of two that share it."""
         others, (row, column) = self._others(grid.width), self.cursor
         set_off = self.get_component_rich_style("overview--cursor")
         levels: NDArray[np.uint8] = self._levels[list(line.rows)]  # a copy
@@ -271,7 +270,6 @@ class HeadMap(CellGrid):
         yield from halved_cells(levels[0], below, colours, others, grid.width)
 
     def _header(self, grid: HeadGrid, left: int, plain: Style) -> Strip:
-        """Paint the numbers of heads; highlight that of the cursor's column."""
         text, marked = grid.header(self.cursor[1])
         segments = [
             Segment(text[: marked.start], plain),
@@ -281,7 +279,6 @@ class HeadMap(CellGrid):
         return Strip([Segment(" " * grid.gutter, plain), *Strip(segments).crop(left, left + self.size.width)])
 
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
-        """Return the characters and style of cells without a level: unknown, undefined, infinite, or no head."""
         style = self.get_component_rich_style
         unknown, undefined, endless = (f"{sign:^{width}}" for sign in "∙×∞")
         return {
@@ -419,7 +416,6 @@ class ExtremeHeads(Widget, can_focus=False):
 
 
 def _value(cell: Cell | None) -> str:
-    """Format a value for the narrow list."""
     return fit_number(cell, 7) if isinstance(cell, int | float) else ""
 
 
@@ -472,7 +468,6 @@ class Histogram(Widget, can_focus=False):
         return line.adjust_cell_length(self.size.width, blank)
 
     def _paint(self, shown: MeasureMap, scale: MeasureScale) -> list[Strip]:
-        """Draw the bars, and the scale with a mark under the cursor's bar."""
         rows, ink, value = self.size.height - 1, self._head_map.ink, self._head_map.value
         signs, styles = self._head_map.glyphs, self._head_map.level_styles
         low, high = brief_number(scale.low, _DIGITS), brief_number(scale.high, _DIGITS)

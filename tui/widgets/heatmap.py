@@ -394,7 +394,6 @@ class Heatmap(ScrollArea, can_focus=True):
             self._fetch()
 
     def _viewport_on(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
-        """Look at a map with these tokens."""
         return viewport.on_map((len(tokens[0]), len(tokens[1])), partial(self._find_block, tokens, is_signed))
 
     def _find_block(self, tokens: Tokens, is_signed: bool) -> int:
@@ -407,7 +406,6 @@ class Heatmap(ScrollArea, can_focus=True):
         return max(fitting_block(queries, keys, *self._room(tokens, 2, is_signed)), 2)
 
     def _fits_singly(self, tokens: Tokens, is_signed: bool) -> bool:
-        """Return whether the whole map fits with one cell per weight."""
         rows, columns = self._room(tokens, 1, is_signed)
         return len(tokens[0]) <= rows and len(tokens[1]) <= columns
 
@@ -428,11 +426,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def _is_halved(self) -> bool:
-        """Whether cells are half a character: the whole map is wanted and does not fit otherwise."""
         return self._viewport.is_whole and self._can_halve and not self._is_single
 
     def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
-        """Count the rows and columns of cells that fit into the pane."""
         (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
         if not width or not height:
             return UNSEEN
@@ -442,12 +438,10 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def _block_size(self) -> int:
-        """Queries, and keys, per painted cell."""
         return 1 if self.pooled is None else self.pooled.window.block
 
     @property
     def _cell(self) -> tuple[int, int]:
-        """Row and column of the cell under the cursor."""
         return self._viewport.cell(self._block_size)
 
     @property
@@ -464,7 +458,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self._change_viewport(replace(self._viewport.with_cursor(query, key), is_moved=True))
 
     def _change_viewport(self, viewport: Viewport) -> None:
-        """Change the viewport."""
         before, self._viewport = self._viewport, viewport
         if self.pooled is None or viewport == before:
             return
@@ -598,7 +591,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self.post_message(NumbersToggled(not self.is_numbered))
 
     def _update_zoom_key(self) -> None:
-        """Update the zoom key in the key line."""
         if not self.size:
             return  # a hidden map has no size; it will most likely have the old one again
         can_zoom_in = self._is_halved or self._viewport.block > 1
@@ -689,7 +681,6 @@ class Heatmap(ScrollArea, can_focus=True):
             self._paint()
 
     def _paint(self) -> None:
-        """Repaint everything, with the cursor in view."""
         self._lay_out()
         before = self.virtual_size
         self.virtual_size = Size(*self._axes.size) if self.pooled is not None else Size(0, 0)
@@ -700,7 +691,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self._update_zoom_key()
 
     def _repaint_cursor(self, before: Viewport) -> None:
-        """Bring the cursor into view, and repaint its old and its new lines."""
         self.reveal()
         axes, block, (width, height) = self._axes, self._block_size, self.size
         lines = {axes.line_of(viewport.cell(block)[0]) - self.scroll_offset.y for viewport in (before, self._viewport)}
@@ -752,14 +742,12 @@ class Heatmap(ScrollArea, can_focus=True):
         return Strip([*label, *cells]).adjust_cell_length(width, blank)
 
     def _label(self, row: int, plain: Style) -> list[Segment]:
-        """Write a row's label; highlight it in the cursor's row."""
         text = self._axes.rows[row]
         if row != self._cell[0] or not text:  # beside a map that shows the labels
             return [Segment(text, plain)]
         return [Segment(text[:-1], self.get_component_rich_style("heatmap--label-cursor")), Segment(" ", plain)]
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
-        """Paint a line of the column labels; highlight that of the cursor's column."""
         axes, style = self._axes, self.get_component_rich_style
         plain = style("heatmap--label")
         every_other = style("heatmap--label-other") if 1 < axes.cell < ACROSS else plain
@@ -773,7 +761,6 @@ class Heatmap(ScrollArea, can_focus=True):
     def _cells(
         self, pooled: PooledMap, row: int, queries: range, keys: range, *, has_figures: bool
     ) -> Iterator[Segment]:
-        """Paint one line of a row of cells, with brackets around the cursor's; equal neighbours are one segment."""
         width, cursor = self._axes.cell, self._cell
         levels, style = self._levels_now[row - queries.start], self.get_component_rich_style
         figures = weights_in_row(pooled, row, keys, width) if has_figures else []
@@ -788,7 +775,6 @@ class Heatmap(ScrollArea, can_focus=True):
         yield from merged_cells(levels, glyphs, self._styles_now, others, figures, marked)
 
     def _halves(self, row: int, queries: range, keys: range) -> Iterator[Segment]:
-        """Paint two rows of cells as the upper and lower halves of a line."""
         cursor, style = self._cell, self.get_component_rich_style
         levels = self._levels_now[row - queries.start : row - queries.start + 2].copy()
         if cursor[0] - row in (0, 1) and cursor[1] in keys:

@@ -131,7 +131,6 @@ class LensGrid(CellGrid):
         self.reveal_cells(range(column, column + self._width), range(line, line + self._height), room)
 
     def _cells_across(self, width: int) -> int:
-        """Count the whole cells of a line."""
         return max(1, (width - self._gutter) // self._width)
 
     @property
@@ -180,7 +179,6 @@ class LensGrid(CellGrid):
         return Segment(f" {fit(label(shown.tokens[token]), self._width - 1)}", style)
 
     def _cells(self, shown: LensMap, layer: int, *, is_first: bool) -> list[Segment]:
-        """Write a line of a layer's cells: the likeliest tokens, or below them the numbers that colour them."""
         styles, cursor = self.level_styles, self.get_component_rich_style("lens--cursor")
         first, values = shown.place(layer, 0) // shown.choices, shown.values[layer]
         cells = []
@@ -193,7 +191,6 @@ class LensGrid(CellGrid):
         return cells
 
     def _shade(self, level: int) -> str:
-        """Return the character of a level; of a difference with its sign."""
         assert self._scale is not None
         if self._scale.is_signed:
             return self._scale.cells[min(level, len(self._scale.cells) - 1)][0]

@@ -137,7 +137,6 @@ class MapGrid(Container):
 
     @on(Heatmap.CursorMoved)
     def _follow(self, event: Heatmap.CursorMoved) -> None:
-        """Move the other maps to where the leading map has moved."""
         event.stop()
         self._follow_leading()
         self.post_message(self.Moved())

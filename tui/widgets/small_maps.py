@@ -170,7 +170,6 @@ class SmallMaps(ItemArea):
             self.post_message(self.Picked(number))
 
     def _move(self, number: int | None) -> None:
-        """Move the cursor, repaint the names, and bring the head into view."""
         before, self.cursor = self.cursor, number
         if before == number:
             return

@@ -420,7 +420,6 @@ class SpectrumPlot(Widget, can_focus=False):
         self._words = " " + fit(words, room)
 
     def _mark_styles(self) -> dict[int, Style]:
-        """Return the style of every mark, under the cursor and elsewhere."""
         style, is_coloured = self.get_component_rich_style, self._is_coloured
         label = style("spectra--label")
         marks = {

@@ -50,14 +50,12 @@ def titles(columns: Sequence[str], cells: Sequence[int] | None = None) -> tuple[
 
 
 def _words(name: str) -> str:
-    """Return a column's name as words, with matrices in capitals."""
     if name in PLACES:
         return PLACES[name]
     return " ".join(word.upper() if word.upper() in MATRICES else word for word in name.split("_"))
 
 
 def _break_title(name: str, room: int) -> Title:
-    """Break a long name between the two words that make it narrowest."""
     places = [place for place, character in enumerate(name) if character == " "]
     if cell_len(name) <= room or not places:
         return "", name
@@ -239,7 +237,6 @@ class Columns:
         return places[max(0, min(at, len(places) - 1))]
 
     def _is_chance(self, column: int) -> bool:
-        """Return whether a column is the chance of the one before it; the two scroll together."""
         return column > self.frozen and self.names[column] == f"{self.names[column - 1]}{CHANCE}"
 
     def scroll_to_column(self, column: int, left: int, room: int) -> int:

@@ -257,14 +257,12 @@ class TableGrid(ScrollArea, can_focus=True):
             self.run_worker(self._arrange(), group="arranging", exclusive=True)
 
     async def _arrange(self) -> None:
-        """Arrange the latest request, until no newer one has come."""
         while not self.is_arranged:
             made = await asyncio.to_thread(arrange, self._wanted, self._shown, self.text)
             if len(self._wanted.rows) > AT_ONCE:  # else a message or a small table has come since
                 self._show_arranged(made)
 
     def _show_arranged(self, made: Arrangement) -> None:
-        """Show an arranged table, with the cursor on its row or on its line."""
         before, self._shown = self._shown, made
         names, (line, column) = made.columns.names, self.cursor
         if names != before.columns.names:
@@ -307,7 +305,6 @@ class TableGrid(ScrollArea, can_focus=True):
         self.post_message(self.ColumnsScrolled())
 
     def _lay_out(self) -> None:
-        """Fit the columns into the room; a message has none."""
         if not self.message:
             self._columns = fit_columns(self._shown.columns, self._room, self.size.height)
             self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
@@ -361,8 +358,6 @@ class TableGrid(ScrollArea, can_focus=True):
     def _row_line(
         self, cells: Sequence[Cell], text: Callable[[Cell], str], style: Style, marked: Mapping[int, Style]
     ) -> Strip:
-        """Paint a row; ``marked`` gives some columns another style."""
-
         def write(column: int, room: int, _: bool) -> str:
             cell, written = cells[column], text(cells[column])
             if isinstance(cell, float) and len(written) > room:  # at the edge: fewer digits

@@ -130,7 +130,6 @@ class TokenText(ItemArea):
         return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
     def _refresh_tokens(self, tokens: set[int]) -> None:
-        """Repaint the lines of some tokens."""
         top, height = self.scroll_offset.y, self.size.height
         lines: set[int] = set()
         for token in tokens:
@@ -182,7 +181,6 @@ class TokenText(ItemArea):
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
     def _styled_texts(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
-        """Yield the texts of a line, each with its style."""
         token_style = self.get_component_rich_style("text--token")
         usual = token_style.color
         for piece in line:
