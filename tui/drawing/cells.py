@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,19 @@ NEXT_TO_NOTHING = "~0"
 """Stands for a weight that is too small for four characters but not zero."""
 
 UPPER, LOWER = "▀", "▄"
+
+
+def runs_of(*rows: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each run of equal cells; of several rows, runs in which all of them are equal.
+
+    Examples
+    --------
+    >>> list(runs_of(np.array([5, 5, 0]))), list(runs_of(np.array([5, 5, 0]), np.array([1, 2, 2])))
+    ([(0, 2), (2, 3)], [(0, 1), (1, 2), (2, 3)])
+    """
+    if len(rows[0]):
+        changes = np.any([row[1:] != row[:-1] for row in rows], axis=0)
+        yield from pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(rows[0])])
 
 
 def merged_cells(
@@ -61,8 +75,6 @@ def merged_cells(
     >>> [segment.text for segment in merged_cells(levels, glyphs, (Style(),) * 2, other, cursor=(1, Style()))]
     ['    ', '[', '##', ']', '####', ' ?  ']
     """
-    if not len(levels):
-        return
     if cursor is not None:
         at, set_off = cursor
         paint = partial(merged_cells, glyphs=glyphs, styles=styles, others=others)
@@ -80,8 +92,7 @@ def merged_cells(
         yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
         return
     runs = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)
-    bounds = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), len(runs)]
-    for start, end in pairwise(bounds):
+    for start, end in runs_of(runs):
         kind = int(runs[start])
         if kind in others:
             text, style = others[kind]
@@ -116,11 +127,8 @@ def halved_cells(
     >>> [(segment.text, str(segment.style)) for segment in cells]
     [('  ', 'on red'), ('▀', 'blue on red'), ('▀', 'red'), ('▄', 'blue'), ('x', 'none')]
     """
-    if not len(upper):
-        return
-    bounds = [0, *(np.flatnonzero((np.diff(upper) != 0) | (np.diff(lower) != 0)) + 1).tolist(), len(upper)]
-    firsts = zip(upper[bounds[:-1]].tolist(), lower[bounds[:-1]].tolist(), strict=True)
-    for (start, end), kinds in zip(pairwise(bounds), firsts, strict=True):
+    for start, end in runs_of(upper, lower):
+        kinds = int(upper[start]), int(lower[start])
         above, below = map(colours.get, kinds)
         text, style = others[max(kinds)] if above is None and below is None else _half(above, below, width)
         yield Segment(text * (end - start), style)

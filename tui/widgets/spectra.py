@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
-import numpy as np
 from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
@@ -22,6 +20,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.drawing.cells import runs_of
 from tui.drawing.levels import Ink, Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
@@ -381,8 +380,7 @@ class SpectrumPlot(Widget, can_focus=False):
             return Strip.blank(self.size.width, self.rich_style)
         characters, marks, label = self._drawn.characters[y - 1], self._drawn.marks[y - 1], self._labels[y - 1]
         segments = [Segment(label, label_style if label.strip() else self._styles[Mark.BLANK])] if label else []
-        bounds = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)] if len(marks) else [0]
-        segments += [Segment("".join(characters[i:j]), self._styles[int(marks[i])]) for i, j in pairwise(bounds)]
+        segments += [Segment("".join(characters[i:j]), self._styles[int(marks[i])]) for i, j in runs_of(marks)]
         return Strip(segments)
 
     def on_click(self, event: events.Click) -> None:

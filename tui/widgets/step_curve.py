@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.drawing.cells import runs_of
 from tui.drawing.levels import Ink
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
@@ -112,9 +112,8 @@ class StepCurve(Widget, can_focus=False):
         }  # fmt: skip
         styles |= {LINE + number: each for number, each in enumerate(self._line_styles(label))}
         marks, characters = self._drawn.marks[y], self._drawn.characters[y]
-        bounds = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)]
         segments = [Segment(f"{text:>{self._left - 1}}{'┤' if text else '│'}", label)]
-        for start, end in pairwise(bounds):
+        for start, end in runs_of(marks):
             mark = int(marks[start])
             chosen = style("curve--cursor") if mark & UNDER_CURSOR else styles[mark]
             segments.append(Segment("".join(characters[start:end]), chosen))
