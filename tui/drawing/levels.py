@@ -243,17 +243,20 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
     if not levels.largest and (levels.is_signed or levels.scale != "log"):
         return Text("no difference" if levels.is_signed else "no weight above 0", no_wrap=True)
     before = f"{pooled}{'  ' if pooled else ''}{'linear' if levels.scale == 'sink' else levels.scale} "
-    texts = (_signed if levels.is_signed else _unsigned)(levels, colours, before, " of the map" if pooled else "")
+    if levels.is_signed:
+        texts = _signed(levels, colours, before)
+    else:
+        texts = _unsigned(levels, colours, before, is_pooled=bool(pooled))
     return next((text for text in texts if text.cell_len <= width), texts[-1])
 
 
-def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
+def _unsigned(levels: Levels, colours: Sequence[Style], before: str, *, is_pooled: bool) -> list[Text]:
     """Write legends of weights, longest first."""
     ink, scale = levels.ink, levels.scale
     bounds = bounds_of(scale, levels.largest, ink.levels)
     low, high = brief_number(bounds[0]), brief_number(bounds[-1])
-    words = " = the maximum" if scale == "log" else f" = largest{of or ' weight of the map'}"
-    words = " = largest beyond the first key" if scale == "sink" else words
+    ends = {"log": "the maximum", "sink": "largest beyond the first key"}
+    words = f" = {ends.get(scale, 'largest of the map' if is_pooled else 'largest weight of the map')}"
     begin = f"{before}{'≤' if scale == 'log' else ''}{low}"
 
     def assemble(groups: int, words: str = "") -> Text:
@@ -261,7 +264,7 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
         for start in range(0, ink.levels, size):
             text.append(" ")
             for level in range(start, start + size):
-                _append(text, levels, colours, level, ink.cells[level])
+                _append(text, levels, colours, level)
             text.append(f" {brief_number(bounds[start + size])}")
         return text.append(words)
 
@@ -269,12 +272,12 @@ def _unsigned(levels: Levels, colours: Sequence[Style], before: str, of: str) ->
     for step in (1, 2, 4):
         text = Text(f"{low} ", no_wrap=True)
         for level in range(step - 1, ink.levels, step):
-            _append(text, levels, colours, level, ink.cells[level])
+            _append(text, levels, colours, level)
         texts.append(text.append(f" {high}"))
     return texts
 
 
-def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> list[Text]:
+def _signed(levels: Levels, colours: Sequence[Style], before: str) -> list[Text]:
     """Write legends of differences, longest first."""
     top = brief_number(1.0 if levels.scale == "log" else levels.largest)
 
@@ -284,14 +287,14 @@ def _signed(levels: Levels, colours: Sequence[Style], before: str, of: str) -> l
             if level == levels.steps:
                 text.append(" 0 ")
             else:
-                _append(text, levels, colours, level, levels.cells[level])
+                _append(text, levels, colours, level)
         return text.append(f" +{top}{words}")
 
     return [assemble(before, " = difference"), assemble(before), assemble(""), assemble("", step=levels.steps)]
 
 
-def _append(text: Text, levels: Levels, colours: Sequence[Style], level: int, glyphs: str) -> None:
+def _append(text: Text, levels: Levels, colours: Sequence[Style], level: int) -> None:
     if levels.ink is Ink.COLOUR:
         text.append(" ", colours[level])
     else:
-        text.append(glyphs)
+        text.append(levels.cells[level])
