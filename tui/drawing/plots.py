@@ -100,8 +100,8 @@ def span_of(curve: Curve, scale: Scale) -> Span:
     '0.01'
     """
     baseline = () if curve.baseline is None else (curve.baseline,)
-    shown = _finite(np.concatenate([curve.values, *baseline, *(line.values for line in curve.lines)]))
-    positive = shown[shown > 0]
+    shown = np.concatenate([curve.values, *baseline, *(line.values for line in curve.lines)])
+    positive = shown[np.isfinite(shown) & (shown > 0)]
     if not positive.size:
         return Span(0.0, 0.0)
     top = float(positive.max())
@@ -159,7 +159,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
         return f"{named}{chance}"
     name = f"{named} = {brief_number(float(curve.values[index]), 4)}"
     name += "".join(f" · {line.name} {brief_number(float(line.values[index]), 4)}" for line in curve.lines)
-    values = _finite(curve.values)
+    values = np.nan_to_num(curve.values, posinf=0.0, neginf=0.0)
     largest = float(np.abs(values).max(initial=0.0))
     if not largest:
         return name + chance
@@ -179,11 +179,6 @@ def _short_value(curve: Curve, index: int, digits: int) -> str:
         beside = [("chance", curve.baseline)]
     numbers = (f" {name} {brief_number(float(values[index]), digits)}" for name, values in beside)
     return f"{curve.matrix} {brief_number(float(curve.values[index]), digits)}{''.join(numbers)}"
-
-
-def _finite(values: FloatArray) -> FloatArray:
-    """Replace what is not finite by zero."""
-    return np.where(np.isfinite(values), values, 0.0)
 
 
 class Mark(IntEnum):
