@@ -381,18 +381,13 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
     >>> lay_out_tiles(12, 10, 10, 66, 44, 2)
     Tiles(count=12, columns=3, width=20, height=10, block=1, zoom=2, zoom_down=2, rows_per_line=2)
     """
-    best: tuple[tuple[int, int, int], Tiles] | None = None
+    fitting: list[Tiles] = []
     for columns in range(max(count, 1), 0, -1):
-        rows = -(-count // columns)
-        across, down = (width + GAP) // columns - GAP, height // max(rows, 1) - 1
-        if across < NARROWEST or down < LOWEST:
-            continue
-        tiles = _tiles(count, columns, queries, keys, across, down, rows_per_line)
-        rank = (tiles.block, -tiles.zoom * tiles.zoom_down, rows * columns - count)
-        if best is None or rank < best[0]:
-            best = rank, tiles
-    if best is not None:
-        return best[1]
+        across, down = (width + GAP) // columns - GAP, height // max(-(-count // columns), 1) - 1
+        if across >= NARROWEST and down >= LOWEST:
+            fitting.append(_tiles(count, columns, queries, keys, across, down, rows_per_line))
+    if fitting:
+        return min(fitting, key=lambda tiles: (tiles.block, -tiles.zoom * tiles.zoom_down, tiles.rows * tiles.columns))
     across, down = SCROLLED[0], min(SCROLLED[1], max(height - 1, 1))
     columns = max((width + GAP) // (across + GAP), 1)
     return _tiles(count, columns, queries, keys, min(across, max(width, 1)), down, rows_per_line)
