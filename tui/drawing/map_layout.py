@@ -56,7 +56,6 @@ class Axes:
     columns : label of each key: ``header`` lines as wide as a cell.
     marks : number of lines, the last ones, of each key's label that the cursor highlights.
     gutter, header : width of the row labels and height of the column labels.
-    corner : names the axes in the last line of the header, ``gutter`` cells wide.
     cell, lines : columns and lines per cell; with one column, a cell is half a line.
     """
 
@@ -65,15 +64,19 @@ class Axes:
     marks: Sequence[int]
     gutter: int
     header: int
-    corner: str
     cell: int = CELL_WIDTH
     lines: int = 1
 
     def with_labels(self, sides: Sides) -> Axes:
         """Leave out the labels of a side that a neighbouring map shows."""
         has_queries, has_keys = sides
-        axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0, corner="")
+        axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0)
         return axes if has_keys else replace(axes, marks=[0] * len(self.marks), header=0)
+
+    @property
+    def corner(self) -> str:
+        """The names of the axes in the last line of the header, ``gutter`` cells wide."""
+        return next(fit(text, self.gutter) for text in _CORNERS if len(text) < self.gutter or not text)
 
     @property
     def is_halved(self) -> bool:
@@ -164,7 +167,6 @@ def lay_out(
         marks=tuple(min(needed, header) for needed in heights),
         gutter=gutter,
         header=header,
-        corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
         cell=cell,
         lines=lines,
     )
@@ -263,7 +265,6 @@ def lay_out_blocks(
         marks=_LazySequence(columns, mark),
         gutter=gutter,
         header=header,
-        corner=next(fit(text, gutter) for text in _CORNERS if len(text) < gutter or not text),
         cell=cell,
     )
 
