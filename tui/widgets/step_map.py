@@ -153,11 +153,6 @@ class StepMap(CellGrid):
     def _gutter(self) -> int:
         return 1 + max(map(cell_len, self.shown.rows), default=0)
 
-    def nearest(self, row: int, column: int) -> tuple[int, int]:
-        """Return the cell nearest to a row and a checkpoint."""
-        rows, checkpoints = self.extent
-        return max(0, min(row, rows - 1)), max(0, min(column, checkpoints - 1))
-
     def action_move(self, rows: int, columns: int) -> None:
         """Move by rows and by visible checkpoints."""
         row, checkpoint = self.cursor
