@@ -60,17 +60,16 @@ class Viewport:
     is_fitted: bool | None = None
     pooling: Pooling = "max"
 
-    def on_map(self, counts: Counts, fitting: Callable[[], int]) -> Viewport:
+    def on_map(self, counts: Counts, fitting: int) -> Viewport:
         """Look at another map: as before if it has the same size, otherwise from its beginning.
 
         Parameters
         ----------
-        fitting : finds the smallest block that brings the whole map into view.
+        fitting : the smallest block that brings the whole map into view.
         """
         is_fitted = self.is_fitted if counts == self.counts else None
-        fits_in = fitting()
         is_whole = is_fitted or (is_fitted is None and max(counts) > SCROLLED)
-        block = fits_in if is_whole else 1 if is_fitted is None else self.block
+        block = fitting if is_whole else 1 if is_fitted is None else self.block
         viewport = replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block)
         return viewport.with_cursor(*self.cursor)
 
@@ -394,7 +393,7 @@ class Heatmap(ScrollArea, can_focus=True):
             self._fetch()
 
     def _viewport_on(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
-        return viewport.on_map((len(tokens[0]), len(tokens[1])), partial(self._find_block, tokens, is_signed))
+        return viewport.on_map((len(tokens[0]), len(tokens[1])), self._find_block(tokens, is_signed))
 
     def _find_block(self, tokens: Tokens, is_signed: bool) -> int:
         """Find the smallest block that brings the whole map into view."""
