@@ -125,8 +125,7 @@ class SpectraView(Widget, can_focus=True):
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
-        names = [curve.matrix for curve in self._curves]
-        self._selected = names.index(self._asked_for) if self._asked_for in names else 0
+        self._selected = self.matrices.index(self._asked_for) if self._asked_for in self.matrices else 0
         self._message = ""
         self._arrange()
         if self._curves:
@@ -166,9 +165,8 @@ class SpectraView(Widget, can_focus=True):
 
     def move_to(self, matrix: str, index: int) -> None:
         """Move to the nearest value of a matrix, by its number from one; ignore a matrix that is not shown."""
-        names = [curve.matrix for curve in self._curves]
-        if matrix in names:
-            self._move(names.index(matrix), index - 1)
+        if matrix in self.matrices:
+            self._move(self.matrices.index(matrix), index - 1)
 
     def line_sign(self, number: int) -> tuple[str, Style]:
         """Return the sign and style of a plot's line, for a legend."""
