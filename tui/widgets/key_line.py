@@ -136,13 +136,11 @@ class KeyLine(Widget, can_focus=False):
     def _keys_that_fit(self) -> tuple[_Key, ...]:
         """Return the keys that fit; of those that may give way, the last go first."""
         keys = list(self._keys)
-        while sum(key.width + len(GAP) for key in keys) > self.size.width + len(GAP):
-            place = next(
-                (place for place in reversed(range(len(keys))) if keys[place].kept_below <= self.size.width), None
-            )
-            if place is None:
+        for last in reversed(self._keys):
+            if sum(key.width + len(GAP) for key in keys) <= self.size.width + len(GAP):
                 break
-            del keys[place]
+            if last.kept_below <= self.size.width:
+                keys.remove(last)
         return tuple(keys)
 
     def render(self) -> Text:
