@@ -92,19 +92,16 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         head = parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0))
         outline.layer(head)
         return head
-    begun = [view for view in views if typed and view.startswith(typed.lower())]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
-        raise EngineError(f"'{typed}' could be {', '.join(begun)}")
-    meant = {view for words, view in _title_ends(views).items() if typed and words.startswith(typed.lower())}
-    if len(meant) == 1:
-        return meant.pop()
-    if meant:
-        raise EngineError(f"'{typed}' could be {', '.join(sorted(meant))}")
+    named = [view for view in views if view.startswith(typed.lower())]
+    titled = sorted({view for words, view in _title_ends(views).items() if words.startswith(typed.lower())})
+    for meant in (named, titled) if typed else ():
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise EngineError(f"'{typed}' could be {', '.join(meant)}")
     head = example(outline)
-    named = f"{head}, {head.layer}.{head.head}, h{head.head}"
-    raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {named}, +1, or a view such as ranks")
+    heads = f"{head}, {head.layer}.{head.head}, h{head.head}"
+    raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {heads}, +1, or a view such as ranks")
 
 
 def _head_layers_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
