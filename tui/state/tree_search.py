@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 
 from engine.values.filters import SHORT_LABELS
@@ -110,13 +111,9 @@ def place_after(
     step : 1 or -1.
     or_here : whether the line itself counts.
     """
-    if here is None:
-        return (0, False) if step > 0 else (len(found) - 1, True)
     order = {layer.name: place for place, layer in enumerate(outline.layers)}
-    at = (order[here.whole_layer], here.head)
     places = [(order[head.whole_layer], head.head) for head in found]
-    if step > 0:
-        after = [n for n, place in enumerate(places) if place > at or (or_here and place == at)]
-        return (after[0], False) if after else (0, True)
-    before = [n for n, place in enumerate(places) if place < at]
-    return (before[-1], False) if before else (len(found) - 1, True)
+    at = (-1, 0) if here is None else (order[here.whole_layer], here.head)
+    after = bisect_left(places, at) if step < 0 or or_here else bisect_right(places, at)
+    place = after if step > 0 else after - 1
+    return place % len(found), not 0 <= place < len(found)
