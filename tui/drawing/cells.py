@@ -180,7 +180,7 @@ def weights_in_row(map: PooledMap, row: int, columns: range, width: int) -> list
     return written
 
 
-def cell_width(*, is_numbered: bool = True, is_signed: bool = False) -> int:
+def cell_width(*, is_numbered: bool, is_signed: bool) -> int:
     """Return the columns per cell: more for numbers than for colours, and one more for a difference's sign."""
     return WIDTH + is_signed if is_numbered else CELL_WIDTH
 

@@ -262,7 +262,7 @@ def widths_of(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
     )
 
 
-def starts_of(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
+def starts_of(widths: Sequence[int], gap: int) -> tuple[int, ...]:
     """Return where each column starts, and where one more would."""
     return tuple(accumulate((width + gap for width in widths), initial=0))
 
