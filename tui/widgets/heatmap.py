@@ -216,12 +216,11 @@ class Heatmap(ScrollArea, can_focus=True):
     }
     """
 
+    @dataclass
     class CursorMoved(Message):
         """The cursor is on another cell, or its cell has another weight because the map has changed."""
 
-        def __init__(self, heatmap: Heatmap) -> None:
-            self.heatmap = heatmap
-            super().__init__()
+        heatmap: Heatmap
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.segment import Segment, Segments
@@ -105,12 +106,11 @@ class CellGrid(ScrollArea, can_focus=True):
     cursor : row and column, from zero.
     """
 
+    @dataclass
     class Moved(Message):
         """The user moved the cursor to a cell, which may have gone on since."""
 
-        def __init__(self, cell: tuple[int, int]) -> None:
-            super().__init__()
-            self.cell = cell
+        cell: tuple[int, int]
 
     Chosen: ClassVar[type[Message]]
     """Posted when the user presses Enter, or clicks on the cursor."""

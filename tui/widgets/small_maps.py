@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -58,12 +58,11 @@ class SmallMaps(ItemArea):
     }
     """
 
+    @dataclass
     class Picked(Message):
         """The user moved to a head."""
 
-        def __init__(self, number: int) -> None:
-            self.number = number
-            super().__init__()
+        number: int
 
     class Entered(Message):
         """The user clicked on the head under the cursor, to enlarge its map."""

@@ -88,12 +88,11 @@ class SpectraView(Widget, can_focus=True):
     }
     """
 
+    @dataclass
     class DistanceMoved(Message):
         """The user changes the distance between query and key, by a number of tokens."""
 
-        def __init__(self, step: int) -> None:
-            self.step = step
-            super().__init__()
+        step: int
 
     class CursorMoved(Message):
         """The cursor is on another value, or its value has changed with the curves."""
@@ -307,13 +306,12 @@ class SpectrumPlot(Widget, can_focus=False):
     }
     """
 
+    @dataclass
     class Picked(Message):
         """A click on this plot, and the value there, from zero; None beside the curve."""
 
-        def __init__(self, plot: SpectrumPlot, index: int | None) -> None:
-            self.plot = plot
-            self.index = index
-            super().__init__()
+        plot: SpectrumPlot
+        index: int | None
 
     def __init__(self) -> None:
         super().__init__()

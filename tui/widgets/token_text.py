@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -56,13 +57,12 @@ class TokenText(ItemArea):
     }
     """
 
+    @dataclass
     class Moved(Message):
         """The user moves the cursor to another token."""
 
-        def __init__(self, text: TokenText, token: int) -> None:
-            self.text = text
-            self.token = token
-            super().__init__()
+        text: TokenText
+        token: int
 
     class Entered(Message):
         """The user clicked on the token under the cursor."""
