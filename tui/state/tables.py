@@ -160,10 +160,8 @@ class TableStore(Store[TableKey, Table]):
         name, query = key
         try:
             table = await self._table(name, query, TABLE)
-        except Superseded:
-            raise
         except EngineError as error:
-            if not query.with_other:
+            if isinstance(error, Superseded) or not query.with_other:
                 raise
             alone = await self._table(name, replace(query, with_other=False), TABLE)
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
@@ -188,11 +186,9 @@ class TableStore(Store[TableKey, Table]):
 
         try:
             return await asyncio.wrap_future(self._engine.growing_table(*key, deliver, f"growing {key[0]}"))
-        except Superseded:
-            raise
         except EngineError as error:
             known = self.peek(key)
-            if not isinstance(known, Table):
+            if isinstance(error, Superseded) or not isinstance(known, Table):
                 raise
             return replace(known, lacking=(*known.lacking, str(error)))
         finally:
