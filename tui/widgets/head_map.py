@@ -92,7 +92,6 @@ class HeadMap(CellGrid):
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
-        self._laid_out_for: object = None
         self._room: Size | None = None
 
     @property
@@ -184,13 +183,11 @@ class HeadMap(CellGrid):
         self.reveal_cells(range(column, column + grid.width), lines, room)
 
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells, unless nothing that it depends on has changed."""
+        """Choose the size of the cells; repaint only if that has changed."""
         room = self._room or self.size
-        is_halved = self._is_halved(room)
-        wanted = (self.rows, room, self.ink, self._is_signed, is_halved)
-        if wanted == self._laid_out_for or not self.rows or not room.width:
+        if not self.rows or not room.width:
             return
-        self._laid_out_for = wanted
+        is_halved = self._is_halved(room)
         grid = self._grid_in(room, is_halved=is_halved)
         if len(grid.lines) > room.height - 1:  # a scrollbar takes a column
             grid = self._grid_in(Size(room.width - 1, room.height), is_halved=is_halved)
