@@ -238,9 +238,10 @@ class HeadGrid:
         start = min(cursor * self.width, room - len(number))
         for column in range(0, self.columns, step):
             at, text = column * self.width, str(column)
-            if at > start + len(number) or at + len(text) < start:  # a part of a number would be another head
-                _write(line, at, text)
-        _write(line, start, number)
+            is_apart = at > start + len(number) or at + len(text) < start  # a part of a number would be another head
+            if is_apart and at + len(text) <= room:
+                line[at : at + len(text)] = text
+        line[start : start + len(number)] = number
         return "".join(line), range(start, start + len(number))
 
 
@@ -292,8 +293,3 @@ def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[
         else:
             lines += [Line(str(layer.name) if place == 0 else "", (row,)) for place in range(down)]
     return tuple(lines)
-
-
-def _write(line: list[str], start: int, text: str) -> None:
-    if start + len(text) <= len(line):
-        line[start : start + len(text)] = text
