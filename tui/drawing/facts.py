@@ -72,12 +72,6 @@ def comparison_line(comparison: Comparison) -> Text:
     return Text.assemble(other, line[len(name) :])
 
 
-def _files(memory: MemoryReport | None) -> str:
-    if memory is None or memory.files == 0:
-        return ""
-    return f" in {quantity(memory.files, 'file')}"
-
-
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
     if memory is None:
         return
@@ -106,8 +100,9 @@ def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> st
     lines += [
         f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
     ]
+    files = f" in {quantity(memory.files, 'file')}" if memory is not None and memory.files else ""
     lines += [
-        f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}{_files(memory)}",
+        f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}{files}",
         *_memory_lines(memory),
         f"context {outline.context} tokens" if outline.context else "sentences of any length",
         outline.directory,
