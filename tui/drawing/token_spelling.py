@@ -70,10 +70,7 @@ def spell_tokens(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[
     )
 
 
-def spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
-    """Spell the tokens that are bytes of a character; leave the others."""
-    if not sentence.has_parts:
-        return tokens
+def _spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
     return tuple(
         spell_token(token, "text", each.whole, each.part) if each.whole else token
         for token, each in zip(tokens, sentence.spellings_along(tokens), strict=True)
@@ -84,7 +81,7 @@ def spell_map(shown: AnyMap, sentence: Sentence) -> AnyMap:
     """Spell the tokens of a map that are bytes of a character; leave the others."""
     if not sentence.has_parts:
         return shown
-    queries, keys = (spell_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
+    queries, keys = (_spell_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
     return replace(shown, query_tokens=queries, key_tokens=keys)
 
 
