@@ -80,9 +80,8 @@ class MapGrid(Container):
         self._arrange()
         for cell, titled in zip(self._cells, maps, strict=False):
             cell.title_line.show_title(titled.title)
-            said: object = titled.map
-            if isinstance(titled.map, MapSource):
-                said = cell.heatmap.show(titled.map, scale, is_numbered=is_numbered)
+            wanted = titled.map
+            said = wanted if isinstance(wanted, str) else cell.heatmap.show(wanted, scale, is_numbered=is_numbered)
             if isinstance(said, str | EngineError):
                 cell.heatmap.show_message(str(said))
         plain = [each for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
