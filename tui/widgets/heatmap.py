@@ -47,8 +47,7 @@ class Viewport:
     cursor : query and key, from zero; with larger cells, those of one weight in the cell.
     is_moved : whether the user has moved the cursor; until then it is on the last query's largest weight.
     block : queries, and keys, per cell.
-    is_whole : whether the whole map is in view.
-    is_fitted : whether the user wants that, also in a pane of another size; None before a choice.
+    is_fitted : whether the user wants the whole map in view, also in a pane of another size; None before a choice.
     pooling : which weight a cell shows.
     """
 
@@ -56,9 +55,13 @@ class Viewport:
     cursor: tuple[int, int] = (0, 0)
     is_moved: bool = False
     block: int = 1
-    is_whole: bool = False
     is_fitted: bool | None = None
     pooling: Pooling = "max"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole map is in view; before a choice that depends on its length."""
+        return max(self.counts) > SCROLLED if self.is_fitted is None else self.is_fitted
 
     def on_map(self, counts: Counts, fitting: int) -> Viewport:
         """Look at another map: as before if it has the same size, otherwise from its beginning.
@@ -68,10 +71,9 @@ class Viewport:
         fitting : the smallest block that brings the whole map into view.
         """
         is_fitted = self.is_fitted if counts == self.counts else None
-        is_whole = is_fitted or (is_fitted is None and max(counts) > SCROLLED)
-        block = fitting if is_whole else 1 if is_fitted is None else self.block
-        viewport = replace(self, counts=counts, is_whole=is_whole, is_fitted=is_fitted, block=block)
-        return viewport.with_cursor(*self.cursor)
+        viewport = replace(self, counts=counts, is_fitted=is_fitted)
+        block = fitting if viewport.is_whole else 1 if is_fitted is None else self.block
+        return replace(viewport, block=block).with_cursor(*self.cursor)
 
     def with_cursor(self, query: int, key: int) -> Viewport:
         """Put the cursor on the nearest weight of the map."""
@@ -570,8 +572,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _zoom(self, block: int | None) -> None:
         """Change the block size, None for the whole map; smaller cells go to the largest weight of the old one."""
-        is_whole = block is None
-        viewport = replace(self._viewport, block=block or self._whole_block, is_whole=is_whole, is_fitted=is_whole)
+        viewport = replace(self._viewport, block=block or self._whole_block, is_fitted=block is None)
         place = self.looked_at if viewport.block < self._viewport.block else None
         self._change_viewport(viewport if place is None else viewport.with_cursor(*place))
 
