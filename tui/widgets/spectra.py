@@ -102,7 +102,6 @@ class SpectraView(Widget, can_focus=True):
         self.is_at_distance = False
         self._plots = [SpectrumPlot() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
-        self._selected = 0
         self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
         self.scale: Scale = "log"
@@ -124,7 +123,6 @@ class SpectraView(Widget, can_focus=True):
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
-        self._selected = self.matrices.index(self._asked_for) if self._asked_for in self.matrices else 0
         self._message = ""
         self._arrange()
         if self._curves:
@@ -141,6 +139,11 @@ class SpectraView(Widget, can_focus=True):
     def matrices(self) -> tuple[str, ...]:
         """The matrices of the curves."""
         return tuple(curve.matrix for curve in self._curves)
+
+    @property
+    def _selected(self) -> int:
+        """Number of the curve under the cursor, from zero."""
+        return self.matrices.index(self._asked_for) if self._asked_for in self.matrices else 0
 
     @property
     def matrix(self) -> str:
@@ -268,8 +271,7 @@ class SpectraView(Widget, can_focus=True):
     def _move(self, number: int, index: int) -> None:
         """Put the cursor on a value, by the numbers of curve and value from zero."""
         before = self._selected, self._at
-        self._selected, self._index = number, max(index, 0)
-        self._asked_for = self.matrix
+        self._asked_for, self._index = self._curves[number].matrix, max(index, 0)
         if before == (self._selected, self._at):
             return
         if self._grid is None and before[0] != number:
