@@ -76,12 +76,6 @@ class HeadMap(CellGrid):
     }
     """
 
-    class Moved(CellGrid.Moved):
-        """The user moved the cursor to another head."""
-
-    class Chosen(Message):
-        """The user wants to open the head under the cursor."""
-
     class LaidOut(Message):
         """The size of the cells or the number of lines has changed."""
 

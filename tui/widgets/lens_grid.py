@@ -10,7 +10,6 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.strip import Strip
 
 from tui.drawing.lens_map import LensMap, cell_width
@@ -57,12 +56,6 @@ class LensGrid(CellGrid):
         & > .lens--cursor { color: $success; text-style: bold reverse; }
     }
     """
-
-    class Moved(CellGrid.Moved):
-        """The user moved the cursor."""
-
-    class Chosen(Message):
-        """The user wants to know what makes the token under the cursor."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -112,8 +112,8 @@ class CellGrid(ScrollArea, can_focus=True):
 
         cell: tuple[int, int]
 
-    Chosen: ClassVar[type[Message]]
-    """Posted when the user presses Enter, or clicks on the cursor."""
+    class Chosen(Message):
+        """The user pressed Enter, or clicked on the cursor."""
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -206,8 +206,8 @@ class ItemArea(ScrollArea, can_focus=True):
     cursor : number of the item under it, from zero; None without one.
     """
 
-    Entered: ClassVar[type[Message]]
-    """Posted when the user clicks on the item under the cursor."""
+    class Entered(Message):
+        """The user clicked on the item under the cursor."""
 
     def __init__(self, *, name: str) -> None:
         super().__init__(name=name)

@@ -64,9 +64,6 @@ class SmallMaps(ItemArea):
 
         number: int
 
-    class Entered(Message):
-        """The user clicked on the head under the cursor, to enlarge its map."""
-
     def __init__(self) -> None:
         super().__init__(name="small maps")
         self.maps: Mapping[int, PooledMap] = {}

@@ -15,7 +15,6 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.strip import Strip
 
 from tui.drawing.cells import merged_cells
@@ -121,12 +120,6 @@ class StepMap(CellGrid):
         & > .steps--cursor { color: $success; text-style: bold reverse; }
     }
     """
-
-    class Moved(CellGrid.Moved):
-        """The user moved the cursor."""
-
-    class Chosen(Message):
-        """The user wants to open the checkpoint under the cursor."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name)

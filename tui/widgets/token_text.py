@@ -64,9 +64,6 @@ class TokenText(ItemArea):
         text: TokenText
         token: int
 
-    class Entered(Message):
-        """The user clicked on the token under the cursor."""
-
     def __init__(self) -> None:
         super().__init__(name="text")
         self._labels: tuple[str, ...] = ()
