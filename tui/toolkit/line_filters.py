@@ -183,16 +183,7 @@ def nearest(colour: Rgb) -> int:
     numbers = [16 + 36 * red + 6 * green + blue for red, green, blue in product(*around)]
     numbers += [FIRST_GREY + min(max(grey + step, 0), GREYS - 1) for step in (-1, 0, 1, 2)]
     wanted = _lab(colour)
-    return min(numbers, key=lambda number: _square_of_difference(wanted, _lab(of_palette(number))))
-
-
-def of_palette(number: int) -> Rgb:
-    """Return one of the 256 colours, except the first sixteen, which differ between terminals."""
-    if number >= FIRST_GREY:
-        grey = 8 + 10 * (number - FIRST_GREY)
-        return grey, grey, grey
-    number -= 16
-    return CUBE[number // 36], CUBE[number // 6 % 6], CUBE[number % 6]
+    return min(numbers, key=lambda number: _square_of_difference(wanted, _lab(Color.from_ansi(number).get_truecolor())))
 
 
 @lru_cache(maxsize=8192)
