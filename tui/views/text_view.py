@@ -132,7 +132,7 @@ class TextPane(SentencePane):
 
     def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
         """Colour the texts by a row and a column of a map."""
-        ink, styles = self.keys.ink, self.keys.styles_of_levels("text--token", is_signed=lines.is_signed)
+        ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)

@@ -62,18 +62,9 @@ class HeadMap(CellGrid):
         Binding("enter", "choose", "Go into the head", show=False, id="overview.choose"),
     ]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "overview--label", "overview--label-cursor", "overview--cell", "overview--absent", "overview--cursor",
-    }  # fmt: skip
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"overview--absent"}
     DEFAULT_CSS = """
-    HeadMap {
-        width: 1fr; height: 1fr; scrollbar-size: 1 1;
-        & > .overview--label { color: $text-muted; }
-        & > .overview--label-cursor { color: $success; text-style: bold reverse; }
-        & > .overview--cell { color: $text; }
-        & > .overview--absent { color: $text-disabled; }
-        & > .overview--cursor { color: $success; text-style: bold reverse; }
-    }
+    HeadMap > .overview--absent { color: $text-disabled; }
     """
 
     class LaidOut(Message):
@@ -91,7 +82,7 @@ class HeadMap(CellGrid):
     @property
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level: a background, or one style for all glyphs."""
-        styles = self.styles_of_levels("overview--cell", is_signed=self._is_signed)
+        styles = self.styles_of_levels(is_signed=self._is_signed)
         return styles if self._is_signed or len(styles) == 1 else styles[1:]
 
     @property
@@ -225,7 +216,7 @@ class HeadMap(CellGrid):
     def render_line(self, y: int) -> Strip:
         """Paint the line of head numbers, or a line of a layer's cells."""
         width, grid = self.size.width, self.grid
-        plain = self.get_component_rich_style("overview--label")
+        plain = self.get_component_rich_style("area--label")
         blank = Style(bgcolor=plain.bgcolor)
         if grid is None or self.shown is None:
             return Strip.blank(width, blank)
@@ -240,14 +231,14 @@ class HeadMap(CellGrid):
             return Strip([Segment(line.text, plain)]).adjust_cell_length(width, blank)
         is_here = self.cursor[0] in line.rows
         text = str(self.rows[self.cursor[0]].name) if is_here and grid.is_halved else line.text
-        name = Segment(text, self.get_component_rich_style("overview--label-cursor") if is_here else plain)
+        name = Segment(text, self.get_component_rich_style("area--label-cursor") if is_here else plain)
         gap = Segment(" " * (grid.gutter - len(text)), blank)
         cells = Strip(self._cells(line, grid)).crop(left, left + width - grid.gutter)
         return Strip([name, gap, *cells]).adjust_cell_length(width, blank)
 
     def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
         others, (row, column) = self._others(grid.width), self.cursor
-        set_off = self.get_component_rich_style("overview--cursor")
+        set_off = self.get_component_rich_style("area--cursor")
         levels: NDArray[np.uint8] = self._levels[list(line.rows)]  # a copy
         if not grid.is_halved:
             cursor = (column, set_off) if row in line.rows else None
@@ -264,7 +255,7 @@ class HeadMap(CellGrid):
         text, marked = grid.header(self.cursor[1])
         segments = [
             Segment(text[: marked.start], plain),
-            Segment(text[marked.start : marked.stop], self.get_component_rich_style("overview--label-cursor")),
+            Segment(text[marked.start : marked.stop], self.get_component_rich_style("area--label-cursor")),
             Segment(text[marked.stop :], plain),
         ]
         return Strip([Segment(" " * grid.gutter, plain), *Strip(segments).crop(left, left + self.size.width)])
@@ -275,8 +266,8 @@ class HeadMap(CellGrid):
         return {
             ABSENT: (unknown, style("overview--absent")),
             _UNDEFINED: (undefined, style("overview--absent")),
-            NOT_FINITE: (endless, style("overview--cell")),
-            _OUTSIDE: (" " * width, style("overview--label")),
+            NOT_FINITE: (endless, style("area--cell")),
+            _OUTSIDE: (" " * width, style("area--label")),
         }
 
     def on_click(self, event: events.Click) -> None:

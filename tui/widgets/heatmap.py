@@ -196,26 +196,9 @@ class Heatmap(ScrollArea, can_focus=True):
         command_binding("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
         command_binding("heatmap.pooling", "pooling", "Largest weight of each cell, or mean"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "heatmap--label",
-        "heatmap--label-other",
-        "heatmap--label-cursor",
-        "heatmap--cell",
-        "heatmap--cursor",
-        "heatmap--message",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"heatmap--label-other"}
     DEFAULT_CSS = """
-    Heatmap {
-        width: 1fr;
-        height: 1fr;
-        scrollbar-size: 1 1;
-        & > .heatmap--label { color: $text-muted; }
-        & > .heatmap--label-other { color: $text-primary; }
-        & > .heatmap--label-cursor { color: $success; text-style: bold reverse; }
-        & > .heatmap--cell { color: $text; }
-        & > .heatmap--cursor { color: $success; text-style: bold reverse; }
-        & > .heatmap--message { color: $text-muted; }
-    }
+    Heatmap > .heatmap--label-other { color: $text-primary; }
     """
 
     @dataclass
@@ -656,7 +639,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def _styles(self) -> tuple[Style, ...]:
-        return self.styles_of_levels("heatmap--cell", is_signed=self._levels.is_signed)
+        return self.styles_of_levels(is_signed=self._levels.is_signed)
 
     def _lay_out(self) -> None:
         pooled = self.pooled
@@ -713,7 +696,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if self.pooled is not None:
             self._levels_now, self._styles_now = self._levels.in_view(self.pooled, *self.window), self._styles
             if self.is_numbered and len(self._styles_now) > 1:
-                faint = self.get_component_rich_style("heatmap--label")
+                faint = self.get_component_rich_style("area--label")
                 styles = legible_styles(self._styles_now, None)
                 self._styles_now = tuple(faint if each.bgcolor == faint.bgcolor else each for each in styles)
         return super().render_lines(crop)
@@ -722,9 +705,9 @@ class Heatmap(ScrollArea, can_focus=True):
         """Paint a line of the header, a line of a query's cells, or a blank."""
         width = self.size.width
         if self.pooled is None:
-            return self.message_line(self._message, y, self.get_component_rich_style("heatmap--message"))
+            return self.message_line(self._message, y, self.get_component_rich_style("area--label"))
         (queries, keys), axes = self.window, self._axes
-        plain = self.get_component_rich_style("heatmap--label")
+        plain = self.get_component_rich_style("area--label")
         blank = Style(bgcolor=plain.bgcolor)
         if y < axes.header:
             return Strip(self._header_line(y, keys)).adjust_cell_length(width, blank)
@@ -744,16 +727,16 @@ class Heatmap(ScrollArea, can_focus=True):
         text = self._axes.rows[row]
         if row != self._cell[0] or not text:  # beside a map that shows the labels
             return [Segment(text, plain)]
-        return [Segment(text[:-1], self.get_component_rich_style("heatmap--label-cursor")), Segment(" ", plain)]
+        return [Segment(text[:-1], self.get_component_rich_style("area--label-cursor")), Segment(" ", plain)]
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         axes, style = self._axes, self.get_component_rich_style
-        plain = style("heatmap--label")
+        plain = style("area--label")
         every_other = style("heatmap--label-other") if 1 < axes.cell < ACROSS else plain
         segments = [Segment(axes.corner if y == axes.header - 1 else " " * axes.gutter, plain)]
         segments += [Segment(axes.columns[key][y], every_other if key % 2 else plain) for key in keys]
         if (cursor := self._cell[1]) in keys and y >= axes.header - axes.marks[cursor]:
-            set_off = style("heatmap--label-cursor")
+            set_off = style("area--label-cursor")
             segments[1 + cursor - keys.start] = Segment(axes.columns[cursor][y], set_off)
         return list(Segment.simplify(segments))
 
@@ -766,11 +749,11 @@ class Heatmap(ScrollArea, can_focus=True):
         blank = " " * width
         glyphs = [blank if self.is_numbered else (each * width)[:width] for each in self._levels.cells]
         others = {
-            NOT_FINITE: (pad_cell("?", width) if self.is_numbered else "?" * width, style("heatmap--cell")),
-            ABSENT: (blank, style("heatmap--label")),
+            NOT_FINITE: (pad_cell("?", width) if self.is_numbered else "?" * width, style("area--cell")),
+            ABSENT: (blank, style("area--label")),
         }
         at = cursor[1] - keys.start if row == cursor[0] and cursor[1] in keys else None
-        marked = None if at is None else (at, style("heatmap--cursor"))
+        marked = None if at is None else (at, style("area--cursor"))
         yield from merged_cells(levels, glyphs, self._styles_now, others, figures, marked)
 
     def _halves(self, row: int, queries: range, keys: range) -> Iterator[Segment]:
@@ -780,8 +763,8 @@ class Heatmap(ScrollArea, can_focus=True):
             levels[cursor[0] - row, cursor[1] - keys.start] = CURSOR
         lower = levels[1] if len(levels) > 1 else np.full_like(levels[0], ABSENT)
         colours: dict[int, Color | None] = {level: each.bgcolor for level, each in enumerate(self._styles_now)}
-        colours |= {CURSOR: style("heatmap--cursor").color, ABSENT: style("heatmap--label").bgcolor}
-        others = {NOT_FINITE: ("?", style("heatmap--cell"))}
+        colours |= {CURSOR: style("area--cursor").color, ABSENT: style("area--label").bgcolor}
+        others = {NOT_FINITE: ("?", style("area--cell"))}
         yield from halved_cells(levels[0], lower, colours, others)
 
 

@@ -46,14 +46,10 @@ class LensGrid(CellGrid):
         Binding("enter", "choose", "What makes this token", show=False, id="lens.choose"),
     ]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"lens--label", "lens--label-cursor", "lens--cell", "lens--cursor"}
     DEFAULT_CSS = """
     LensGrid {
-        width: 100%; height: 1fr; scrollbar-size: 1 1; padding: 0 0 0 1;
-        & > .lens--label { color: $text-muted; }
-        & > .lens--label-cursor { color: $success; text-style: bold; }
-        & > .lens--cell { color: $text; }
-        & > .lens--cursor { color: $success; text-style: bold reverse; }
+        width: 100%; padding: 0 0 0 1;
+        & > .area--label-cursor { text-style: bold; }
     }
     """
 
@@ -69,8 +65,8 @@ class LensGrid(CellGrid):
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level: a background with legible letters on it, or one style for all."""
         is_signed = self.shown is not None and self.shown.is_signed
-        styles = self.styles_of_levels("lens--cell", is_signed=is_signed)
-        return legible_styles(styles, self.get_component_rich_style("lens--cell").color) if len(styles) > 1 else styles
+        styles = self.styles_of_levels(is_signed=is_signed)
+        return legible_styles(styles, self.get_component_rich_style("area--cell").color) if len(styles) > 1 else styles
 
     @property
     def lines(self) -> int:
@@ -146,7 +142,7 @@ class LensGrid(CellGrid):
     def render_line(self, y: int) -> Strip:
         """Paint the tokens of the sentence, or a line of a layer's cells."""
         width, shown = self.size.width, self.shown
-        plain = self.get_component_rich_style("lens--label")
+        plain = self.get_component_rich_style("area--label")
         blank = Style(bgcolor=plain.bgcolor)
         if shown is None:
             return self.message_line(self.message, y, plain)
@@ -160,7 +156,7 @@ class LensGrid(CellGrid):
                 return Strip.blank(width, blank)
             is_here, is_first = layer == self.cursor[0], place % self._height == 0
             text = shown.layers[layer] if is_first else ""
-            style = self.get_component_rich_style("lens--label-cursor") if is_here else plain
+            style = self.get_component_rich_style("area--label-cursor") if is_here else plain
             name = Segment(text.ljust(self._gutter), style)
             cells = self._cells(shown, layer, is_first=is_first)
         left = self.scroll_offset.x
@@ -168,11 +164,11 @@ class LensGrid(CellGrid):
         return Strip([name, *row]).adjust_cell_length(width, blank)
 
     def _header(self, shown: LensMap, token: int, plain: Style) -> Segment:
-        style = self.get_component_rich_style("lens--label-cursor") if token == self.cursor[1] else plain
+        style = self.get_component_rich_style("area--label-cursor") if token == self.cursor[1] else plain
         return Segment(f" {fit(label(shown.tokens[token]), self._width - 1)}", style)
 
     def _cells(self, shown: LensMap, layer: int, *, is_first: bool) -> list[Segment]:
-        styles, cursor = self.level_styles, self.get_component_rich_style("lens--cursor")
+        styles, cursor = self.level_styles, self.get_component_rich_style("area--cursor")
         first, values = shown.place(layer, 0) // shown.choices, shown.values[layer]
         cells = []
         for token, level in enumerate(self._levels[layer]):

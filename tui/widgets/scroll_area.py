@@ -50,6 +50,16 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
     """
 
     ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"area--label", "area--label-cursor", "area--cell", "area--cursor"}
+    DEFAULT_CSS = """
+    ScrollArea {
+        width: 1fr; height: 1fr; scrollbar-size: 1 1;
+        & > .area--label { color: $text-muted; }
+        & > .area--label-cursor { color: $success; text-style: bold reverse; }
+        & > .area--cell { color: $text; }
+        & > .area--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
 
     def on_mount(self) -> None:
         """Use the cheap renderer for both scrollbars."""
@@ -85,10 +95,10 @@ class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
         """What tells levels apart on this terminal, under this theme."""
         return ink_of(self.app)
 
-    def styles_of_levels(self, plain: str, *, is_signed: bool = False) -> tuple[Style, ...]:
-        """Return one style for each level; without colour, the style of the component ``plain`` alone."""
+    def styles_of_levels(self, *, is_signed: bool = False) -> tuple[Style, ...]:
+        """Return one style for each level; without colour, the style of cells alone."""
         if self.ink is not Ink.COLOUR:
-            return (self.get_component_rich_style(plain),)
+            return (self.get_component_rich_style("area--cell"),)
         background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
         return level_styles(background, system, palette_of(self.app.current_theme), is_signed=is_signed)
 

@@ -47,17 +47,6 @@ class SmallMaps(ItemArea):
     ]
     foot_keys: ClassVar[dict[str, str]] = {"heads.open": "Large map"}
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
-    DEFAULT_CSS = """
-    SmallMaps {
-        width: 1fr; height: 1fr; scrollbar-size: 1 1;
-        & > .small--name { color: $text-muted; }
-        & > .small--name-cursor { color: $success; text-style: bold reverse; }
-        & > .small--cell { color: $text; }
-        & > .small--message { color: $text-muted; }
-    }
-    """
-
     @dataclass
     class Picked(Message):
         """The user moved to a head."""
@@ -135,7 +124,7 @@ class SmallMaps(ItemArea):
         """Explain the levels in a line."""
         block = self._tiles.block
         pooled = f"max of {block}×{block}" if block > 1 else ""
-        return legend(self._scaled, self.styles_of_levels("small--cell"), width, pooled)
+        return legend(self._scaled, self.styles_of_levels(), width, pooled)
 
     # --- keys and the mouse
 
@@ -216,9 +205,9 @@ class SmallMaps(ItemArea):
     def render_line(self, y: int) -> Strip:
         """Paint a line of names, of maps, or of the message."""
         width, height = self.size
-        blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
+        blank = Style(bgcolor=self.get_component_rich_style("area--label").bgcolor)
         if self._message or not self._names:
-            return self.message_line(self._message, y, self.get_component_rich_style("small--message"))
+            return self.message_line(self._message, y, self.get_component_rich_style("area--label"))
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
         if inner == 0 and 0 < y == height - 1:  # names whose maps are out of view
             return Strip.blank(width, blank)
@@ -229,7 +218,7 @@ class SmallMaps(ItemArea):
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
     def _label(self, number: int) -> Segment:
-        style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
+        style = self.get_component_rich_style(f"area--label{'-cursor' if number == self.cursor else ''}")
         return Segment(fit(self._names[number], self._tiles.width), style)
 
     def _cells(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
@@ -241,13 +230,13 @@ class SmallMaps(ItemArea):
         if levels is None or line * per_line >= len(levels):
             yield Segment(" " * width, blank)
             return
-        below, plain = (line + 1) * per_line - 1, self.get_component_rich_style("small--cell")
+        below, plain = (line + 1) * per_line - 1, self.get_component_rich_style("area--cell")
         upper = levels[line * per_line, :width]
         lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
         larger = np.maximum(upper, lower)
         is_sign = (larger == NOT_FINITE) | (self.ink is not Ink.COLOUR)
         upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
-        styles = self.styles_of_levels("small--cell")
+        styles = self.styles_of_levels()
         colours = {level: style.bgcolor for level, style in enumerate(styles)} if len(styles) > 1 else {}
         signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(self.ink.cells)}
         yield from halved_cells(upper, lower, colours, signs)

@@ -110,14 +110,10 @@ class StepMap(CellGrid):
         Binding("enter", "choose", "Open the checkpoint", show=False, id="steps.choose"),
     ]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"steps--label", "steps--label-cursor", "steps--cell", "steps--cursor"}
     DEFAULT_CSS = """
     StepMap {
-        width: 1fr; height: 1fr; scrollbar-size: 1 1; padding: 0 0 0 1;
-        & > .steps--label { color: $text-muted; }
-        & > .steps--label-cursor { color: $success; text-style: bold; }
-        & > .steps--cell { color: $text; }
-        & > .steps--cursor { color: $success; text-style: bold reverse; }
+        padding: 0 0 0 1;
+        & > .area--label-cursor { text-style: bold; }
     }
     """
 
@@ -211,11 +207,11 @@ class StepMap(CellGrid):
     def render_line(self, y: int) -> Strip:
         """Paint the steps, or a line of a row's cells."""
         width, shown, left = self.size.width, self.shown, self.scroll_offset.x
-        plain = self.get_component_rich_style("steps--label")
+        plain = self.get_component_rich_style("area--label")
         blank = Style(bgcolor=plain.bgcolor)
         if not shown.rows or shown.scale is None:
             return self.message_line(self.message, y, plain)
-        marked = self.get_component_rich_style("steps--label-cursor")
+        marked = self.get_component_rich_style("area--label-cursor")
         room = width - self._gutter
         if y == 0:
             return Strip([Segment(" " * self._gutter, blank), *self._heading(plain, marked).crop(left, left + room)])
@@ -243,8 +239,8 @@ class StepMap(CellGrid):
     def _cells(self, row: int, scale: MeasureScale) -> list[Segment]:
         glyphs = self._glyphs(scale, self._width)
         levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
-        others = {NOT_FINITE: (f"{'·':^{self._width}}", self.get_component_rich_style("steps--label"))}
-        place = self._place(self.cursor[1]), self.get_component_rich_style("steps--cursor")
+        others = {NOT_FINITE: (f"{'·':^{self._width}}", self.get_component_rich_style("area--label"))}
+        place = self._place(self.cursor[1]), self.get_component_rich_style("area--cursor")
         cursor = place if row == self.cursor[0] else None
         return list(merged_cells(levels, glyphs, self._styles(scale), others, cursor=cursor))
 
@@ -271,7 +267,7 @@ class StepMap(CellGrid):
 
     def _styles(self, scale: MeasureScale) -> tuple[Style, ...]:
         """Return the style of each level; without signs the lowest, which is invisible, is left out."""
-        styles = self.styles_of_levels("steps--cell", is_signed=scale.is_signed)
+        styles = self.styles_of_levels(is_signed=scale.is_signed)
         return styles if scale.is_signed or len(styles) == 1 else styles[1:]
 
     def on_click(self, event: events.Click) -> None:

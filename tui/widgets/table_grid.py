@@ -64,14 +64,12 @@ class TableGrid(ScrollArea, can_focus=True):
         Binding("enter", "choose('head')", "Go to this row's head", show=False, id="table.choose"),
         Binding("enter", "choose('token')", "Show what this token's logit is made of", show=False, id="table.token"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--row"}
     DEFAULT_CSS = """
     TableGrid {
-        width: 100%; height: 1fr; background: $surface; scrollbar-size: 1 1;
+        width: 100%; background: $surface;
         & > .table--head { color: $text-muted; text-style: bold; }
-        & > .table--cell { color: $text; }
         & > .table--row { background: $boost; color: $text; }
-        & > .table--cursor { color: $success; text-style: bold reverse; }
     }
     """
 
@@ -321,7 +319,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Paint the names of the columns, or a row."""
         width, height = self.size
-        plain = self.get_component_rich_style("table--cell")
+        plain = self.get_component_rich_style("area--cell")
         if self.message:
             return self.message_line(self.message, y, plain)
         if y < self.head:
@@ -338,7 +336,7 @@ class TableGrid(ScrollArea, can_focus=True):
         if self.strikes is not None and self.strikes(row):
             style += STRUCK
         is_marked = is_current and self.has_focus
-        marked = {self.cursor[1]: self.get_component_rich_style("table--cursor")} if is_marked else {}
+        marked = {self.cursor[1]: self.get_component_rich_style("area--cursor")} if is_marked else {}
         return self._row_line([row[place] for place in places], self.text, style, marked).adjust_cell_length(
             width, style
         )

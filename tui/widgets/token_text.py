@@ -44,17 +44,8 @@ class TokenText(ItemArea):
         Binding("gg,home,ctrl+home", "edge(False)", "First token", show=False, id="text.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last token", show=False, id="text.last"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"text--bar", "text--token", "text--cursor"}
     DEFAULT_CSS = """
-    TokenText {
-        width: 1fr;
-        height: 1fr;
-        padding: 0 1;
-        scrollbar-size: 1 1;
-        & > .text--bar { color: $text-muted; }
-        & > .text--token { color: $text; }
-        & > .text--cursor { color: $success; text-style: bold reverse; }
-    }
+    TokenText { padding: 0 1; }
     """
 
     @dataclass
@@ -166,7 +157,7 @@ class TokenText(ItemArea):
 
     def render_line(self, y: int) -> Strip:
         """Paint one line."""
-        plain = self.get_component_rich_style("text--bar")
+        plain = self.get_component_rich_style("area--label")
         blank = Style(bgcolor=plain.bgcolor)
         width = self.size.width
         row = y + self.scroll_offset.y
@@ -178,7 +169,7 @@ class TokenText(ItemArea):
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
     def _styled_texts(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
-        token_style = self.get_component_rich_style("text--token")
+        token_style = self.get_component_rich_style("area--cell")
         usual = token_style.color
         for piece in line:
             level = int(self._levels[piece.token])
@@ -187,7 +178,7 @@ class TokenText(ItemArea):
             if piece.token in self._special and not coloured:  # on colours their brackets do, which costs no bytes
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
-            yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
+            yield piece.text, self.get_component_rich_style("area--cursor") if is_here else style
             if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
                 ends = f"[{glyphs}]" if glyphs and sends_ascii_only(self.app) else f"{glyphs}│"

@@ -133,7 +133,7 @@ async def test_each_half_of_a_line_has_the_colour_of_its_layer() -> None:
         colours: list[str] = []
         for cell, level in zip(shown.cells, scale.levels(shown.values, app.map.ink, len(styles)), strict=True):
             colours.append("" if cell is None else str(styles[level].bgcolor))
-        colours[5 * 12 + 3] = str(app.map.get_component_rich_style("overview--cursor").color)
+        colours[5 * 12 + 3] = str(app.map.get_component_rich_style("area--cursor").color)
         for line in range(12):
             for column in range(12):
                 (segment,) = app.map.render_line(1 + line).crop(

@@ -97,7 +97,7 @@ async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
         app = await show(pilot, attention(5))
         await press(pilot, "unbound:heatmap.numbers")
         lowest = app.heatmap._styles_now[0]
-        assert lowest == app.heatmap.get_component_rich_style("heatmap--label")
+        assert lowest == app.heatmap.get_component_rich_style("area--label")
         assert lowest.color is not None
         assert lowest.bgcolor is not None
         assert contrast(lowest.color, lowest.bgcolor) >= LEGIBLE
