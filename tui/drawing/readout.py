@@ -74,14 +74,16 @@ def weight_readout(
     ----------
     row : all weights of the query, if they are known.
     """
-    line = _weight_line(block, query_tokens, key_tokens, width)
-    for largest in () if row is None else _largest_in_row(row, block.place[1], key_tokens):
-        shorter = _weight_line(block, query_tokens, key_tokens, width - cell_len(largest) - len(_APART))
+    query, key = block.place
+    tokens = query_tokens[query], key_tokens[key]
+    line = _weight_line(block, tokens, width)
+    for largest in () if row is None else _largest_in_row(row, key, key_tokens):
+        shorter = _weight_line(block, tokens, width - cell_len(largest) - len(_APART))
         both = f"{shorter}{_APART}{largest}"
         is_complete = all(shorter.count(each) == line.count(each) for each in ('"', "chance", "…"))
         if is_complete and cell_len(both) <= width:
             return both
-        close = _short_line(block, query_tokens, key_tokens, largest)
+        close = _short_line(block, tokens, largest)
         if cell_len(close) <= width:
             return close
     return line
@@ -97,16 +99,16 @@ def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -
         yield f"{'then' if is_here else '⏎'} {'  '.join(names[:count])}"
 
 
-def _short_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], largest: str) -> str:
+def _short_line(block: PooledBlock, tokens: tuple[str, str], largest: str) -> str:
     (query, key), number, chance = block.place, MASKED, ""
     if not block.is_masked:
         number = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else write_weight(block.largest)
         chance = "" if block.chance is None else f"  chance {block.chance:.2f}"
-    asked, read = short_token(query_tokens[query]), short_token(key_tokens[key])
+    asked, read = map(short_token, tokens)
     return f"q {query} {asked} → k {key} {read}  {number}  {largest}{chance}"
 
 
-def _weight_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
+def _weight_line(block: PooledBlock, tokens: tuple[str, str], width: int) -> str:
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
     forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]
@@ -114,7 +116,7 @@ def _weight_line(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Se
         both = f"{number}  chance {write_weight(block.chance)}"
         forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
         shortest.insert(0, both)
-    line = _cell_line(block, query_tokens, key_tokens, forms, width)
+    line = _cell_line(block.place, tokens, forms, width)
     bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
     return first_fitting(width, line, *bare)
 
@@ -131,7 +133,7 @@ def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_toke
     weights = "" if block.is_masked else f"{one} to {other}  "
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
-    line = _cell_line(block, query_tokens, key_tokens, forms, width)
+    line = _cell_line(block.place, (query_tokens[query], key_tokens[key]), forms, width)
     return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
 
 
@@ -324,16 +326,9 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     return first_fitting(width, *(way for way in ways if "…" not in way), f"{brief} {number}", number)
 
 
-def _cell_line(
-    block: PooledBlock,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    forms: Sequence[Form],
-    width: int,
-) -> str:
+def _cell_line(place: tuple[int, int], tokens: tuple[str, str], forms: Sequence[Form], width: int) -> str:
     """Name query and key before the numbers, in the first form that leaves room for the tokens, or in the last."""
-    (query, key), line = block.place, ""
-    tokens = query_tokens[query], key_tokens[key]
+    (query, key), line = place, ""
     for (asking, reading), numbers, least in forms:
         room = width - cell_len(f'{asking} {query} "" → {reading} {key} ""  {numbers}')
         asked, read = _cut(*tokens, room)
