@@ -191,7 +191,6 @@ class Explorer(TerminalApp):
         return not self.main.is_ready or self._awaits_model
 
     def _stop_waiting(self) -> None:
-        """Handle the keys that waited for the model."""
         self._awaits_model = False
         self.do_held_keys()
 
@@ -234,7 +233,6 @@ class Explorer(TerminalApp):
         last.start()
 
     def _leave(self, status: int) -> None:
-        """Save the state, and end."""
         self.engine.stop()
         if self._saved is not None:
             self._saved.finish(self.session.shown)
@@ -256,7 +254,6 @@ class Explorer(TerminalApp):
         self.sentences.close()
 
     async def _warn_if_not_saved(self) -> None:
-        """Warn if nothing can be saved for the next start."""
         if said := await asyncio.to_thread(trouble):
             self.notify(said, severity="warning", timeout=6)
 
@@ -329,14 +326,7 @@ class Explorer(TerminalApp):
         await main.measure_memory()
 
     async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
-        """Choose what is shown first: what was asked for, else what was saved, else the defaults.
-
-        A measure, view or sentence that was chosen while the model opened stays.
-
-        Raises
-        ------
-        EngineError : when the model lacks the requested head.
-        """
+        """Take what was asked for, else saved, else usual; `EngineError` when the model lacks the requested head."""
         shown, saved, is_first_time = self.session.shown, {}, False
         self._saved = None
         if start.is_restoring:
@@ -365,13 +355,11 @@ class Explorer(TerminalApp):
         }
 
     async def _wait_for_frame(self) -> None:
-        """Wait for the next frame."""
         is_drawn = asyncio.Event()
         self.call_after_refresh(is_drawn.set)
         await is_drawn.wait()
 
     async def _compare(self, stores: Stores) -> None:
-        """Open the second model and show what is compared."""
         try:
             comparison = await asyncio.wrap_future(self.engine.compare(self.report))
         except Superseded:
@@ -391,7 +379,6 @@ class Explorer(TerminalApp):
     def _keep_swept(
         self, stores: Stores, layer: Head, is_whole: bool, group: SpectraGroup | EngineError, progress: Progress
     ) -> None:
-        """Store what the sweep has found, unless it is of a closed model."""
         if self.main.stores is stores:
             stores.spectra.put(layer, is_whole, group)
             self.main.show_progress(Progress("", 1, 1, "") if progress.finished and is_whole else progress)
@@ -442,13 +429,11 @@ class Explorer(TerminalApp):
         self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._take_choice)
 
     async def _choose_again(self, why: str) -> None:
-        """Close a chosen model that cannot be compared, and show the opening screen again."""
         await self._close_model(self.engine, self.start)
         self.choose_model(is_first=True, trouble=why)
         self._stop_waiting()
 
     def _take_choice(self, opened: Opened | None) -> None:
-        """Change to the opened model; without one and without a present model, leave."""
         if opened is not None:
             start_work(self, partial(self._change_to, opened), "change model", is_alone=False)
         elif self.main.stores is None:
@@ -480,7 +465,6 @@ class Explorer(TerminalApp):
             await asyncio.wrap_future(opened.engine.remember(opened.name))
 
     async def _close_model(self, engine: Engine, start: Start) -> None:
-        """Close the present model with everything that shows it, and take another engine."""
         while len(self.screen_stack) > 1:
             self.pop_screen()  # boxes are about the old model
         self.keep_state()
@@ -537,10 +521,7 @@ class Explorer(TerminalApp):
         self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
     async def _check_config(self, config: Configuration) -> None:
-        """Check the configured keys on another thread, since that imports every module with keys.
-
-        The problems also stay in the help, and are printed after the explorer.
-        """
+        """Check the keys on another thread, since that imports every module with keys."""
         if config.keys:
             keys, problems = await asyncio.to_thread(config.checked_keys)
             self.set_keymap(keys)

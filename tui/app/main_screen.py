@@ -209,7 +209,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         start_work(self.views, quietly, group)
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Clear the message about another head or view; measure the memory for the model's page."""
         if changed & SUBJECTS:
             self.key_line.clear_message()
         if "selected" in changed and self.stores is not None:
@@ -218,7 +217,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 self._run(self.measure_memory, "memory")
 
     def _draw_soon(self) -> None:
-        """Draw the answers that a store has received."""
         self.views.draw_soon()
         self.tree_widget.refresh_notes()
         self.call_later(self.draw_guide)
@@ -248,7 +246,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self._run(self._label, "labels")
 
     async def _label(self) -> None:
-        """Label the heads; if that fails, the next sentence tries again."""
+        """If this fails, the next sentence tries again."""
         from tui.state.stores import HeadLabels  # imports NumPy, which the first frame does not wait for
 
         stores = self.stores
@@ -521,7 +519,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         start_work(self, partial(self._copy, what), "copy")
 
     async def _copy(self, what: str) -> None:
-        """Send text to the terminal's clipboard, and say what; the terminal does not confirm it."""
         from tui.export import clipboard
 
         try:
@@ -547,7 +544,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         await self.app.push_screen(ExportScreen(self.exporting, name), take)
 
     async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
-        """Write a file, and say what is in it and where it is."""
         description = self.exporting.describe(choice.what)
         try:
             written = await self.exporting.write(choice, path, may_replace=may_replace)
@@ -562,7 +558,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
 
 def _clipboard_hint() -> str:
-    """Name what stands between this program and the clipboard, and how to pass it."""
     if os.environ.get("TMUX"):
         return "in tmux this takes: set -g set-clipboard on"
     return "GNU screen keeps it for itself; tmux passes it on" if os.environ.get("STY") else ""

@@ -93,7 +93,6 @@ class SurveyExplorer(TerminalApp):
         self.main.change(measure=opening_measure(measures).name)
 
     def _changed(self, before: SurveyPlace, after: SurveyPlace) -> None:
-        """Read another measure, or other labels."""
         if before.model != after.model:
             self.main.labels = ()
         if (before.model, before.measure) != (after.model, after.measure):
@@ -120,7 +119,6 @@ class SurveyExplorer(TerminalApp):
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _show(self, models: Mapping[str, MeasureOverSteps]) -> None:
-        """Show what has been read, then the heads' labels."""
         self.main.show(models)
         if (shown := self.main.shown) is not None:
             folder = SurveyFolder(self.folder.path)  # whose list of tables may have grown

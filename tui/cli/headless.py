@@ -58,7 +58,6 @@ class StatusLine:
         self._stream.flush()
 
     def _write(self, text: str) -> None:
-        """Replace the text of the line."""
         if self._is_shown:
             room = shutil.get_terminal_size().columns - 1  # a longer text would wrap, and stay
             text = text[: max(room, 0)]

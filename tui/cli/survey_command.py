@@ -122,12 +122,7 @@ def survey(
 
 
 class _Report:
-    """Tells a person, or a script, how far a survey is.
-
-    Attributes
-    ----------
-    last : how far it was last.
-    """
+    """How far a survey is, for a person or, as JSON, for a script; `last` is how far it was last."""
 
     def __init__(self, status: StatusLine, as_json: bool) -> None:
         self._status = status
@@ -135,7 +130,6 @@ class _Report:
         self.last = SurveyProgress(0, 0)
 
     def tell(self, progress: SurveyProgress) -> None:
-        """Show it, and write a line of what failed."""
         self.last = progress
         checkpoint, outcome = progress.checkpoint, progress.outcome
         if checkpoint is not None and outcome is not None:
@@ -154,7 +148,6 @@ class _Report:
         self._status.show(Progress("measuring", ended, progress.total, "checkpoints", progress.rate, note))
 
     def event(self, kind: str, checkpoint: CheckpointName | None = None, **more: Any) -> None:
-        """Write an event for a script."""
         if self._as_json:
             of = {} if checkpoint is None else dict(zip(IDENTITY, checkpoint.identity, strict=True))
             click.echo(json.dumps({"event": kind, **of, **more}))

@@ -193,7 +193,6 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
 
 
 async def _rows_of_several(pane: ComparePane) -> tuple[Sequence[Row], str]:
-    """Give the rows of the table of several heads that belong to the place under the cursor."""
     cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
     pooled = pane.maps.leading.pooled
     size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)

@@ -234,7 +234,6 @@ class ExportFiles:
         return shlex.join(words)
 
     def _matrices(self) -> Request:
-        """Request the matrices of the target head, of a layer's heads, or of all heads."""
         target = self._views.target_head
         if target is None:
             return Request("matrices")
@@ -242,12 +241,7 @@ class ExportFiles:
         return Request("matrices", {"layer": str(target.layer), **head, "stack": target.stack})
 
     def _whole_model(self, name: str) -> Request:
-        """Request a table of the whole model, with the same sentence, distance, ε and heads off.
-
-        Raises
-        ------
-        EngineError : when there is no sentence or cell, and the table needs one.
-        """
+        """Request a table with the same sentence, ε and heads off; `EngineError` where there is no sentence."""
         options, view, shown = APPLICABLE[name], VIEWS.get(name), self._views.session.shown
         needs, off = NEEDS.get(name, ()), shown.off
         if "text" in needs and not shown.text:
@@ -347,7 +341,6 @@ class ExportFiles:
         return write
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
-        """Collect the table of the active view, with the rows on screen."""
         table, pooled = await self._views.active.whole_table(), self._views.attention.heatmap.pooled
         is_of_map = self.view == "attention" and pooled is not None
         total = len(pooled.query_tokens) * len(pooled.key_tokens) if is_of_map and pooled is not None else 0
@@ -364,7 +357,6 @@ class ExportFiles:
         return write
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
-        """Collect what the screen, or the active view, shows."""
         shows = "the screen" if what is What.SCREEN else self.view
         title = f"{self.outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
         if what is What.SCREEN:
@@ -401,5 +393,4 @@ def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str)
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:
-    """Count what was written, and name the layers that are left out."""
     return " ".join(filter(None, (f"{count:,} {plural(word, count)}", left_out_title(left_out or {}))))

@@ -116,7 +116,6 @@ class Picture:
 
 
 def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
-    """Resolve a segment's colours with a theme, as well as reverse and dim."""
     style = segment.style or Style()
     ink = (style.color or Color.default()).get_truecolor(theme)
     ground = (style.bgcolor or Color.default()).get_truecolor(theme, foreground=False)
@@ -167,7 +166,6 @@ def picture_in_glyphs(widget: Widget) -> Picture:
 
 
 def _draw_anew(widget: Widget) -> None:
-    """Clear the caches of drawn lines and styles."""
     for each in (widget, *widget.query(Widget)):
         each.notify_style_update()
         each._styles_cache.clear()

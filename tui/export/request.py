@@ -267,7 +267,6 @@ class Export:
             del group, rows
 
     def _note(self, group: RowGroup) -> None:
-        """Record what a group says beside its rows, and report the progress."""
         self.left_out |= group.left_out
         self.lacking |= dict.fromkeys(group.lacking)
         if group.progress is not None:

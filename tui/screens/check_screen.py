@@ -64,7 +64,6 @@ class CheckScreen(ListScreen):
         start_work(self, self._check, "check")
 
     def _list(self, proof: LayerProof, progress: Progress) -> None:
-        """List another layer."""
         self._proofs.append(proof)
         self._show(summarise(self._proofs) if progress.finished else progress_text(progress))
 

@@ -248,7 +248,6 @@ class ChooserScreen(Modal[Opened | None]):
             start_work(self, partial(self._complete, text), "complete")
 
     async def _complete(self, text: str) -> None:
-        """Extend the typed text by what all paths and listed names that begin with it share."""
         try:
             place = await asyncio.wrap_future(self._engine.look_up(text, "completion"))
         except EngineError:
@@ -291,7 +290,6 @@ class ChooserScreen(Modal[Opened | None]):
                 self.dismiss(Opened(name, engine, outline))
 
     def _stay(self, said: str) -> None:
-        """Show why no model was opened, and let the person choose again."""
         self._opening = None
         self._is_downloading = False
         self._refused = self.list.name_chosen
@@ -299,7 +297,6 @@ class ChooserScreen(Modal[Opened | None]):
         self._say(" ".join(said.split()), is_error=True)
 
     def _lock(self, is_locked: bool) -> None:
-        """Disable field and list while a model opens; unlocking gives the field the focus."""
         self.field.disabled = self.list.disabled = is_locked
         if not is_locked:
             self.set_focus(self.field)

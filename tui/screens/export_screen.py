@@ -166,7 +166,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._suggest()
 
     def _suggest(self) -> None:
-        """Show the formats, a new file name, and the command for a table of the whole model."""
         formats = self._formats
         line = Text("format  " if self._choice.what.is_table else "tables  ")
         for name in formats:
@@ -259,12 +258,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self.dismiss((self._choice, path, is_there))
 
     def _path(self) -> Path:
-        """Read the typed path: a folder gets the suggested name, and another ending another choice.
-
-        Raises
-        ------
-        EngineError : when there is nothing to write, or no such folder.
-        """
+        """Read the path; another ending changes the choice; `EngineError` when there is no such folder, or no name."""
         suggested = self._exporting.suggest(self._choice) if self._suggested is None else self._suggested
         typed = self._file.value.strip()
         path = suggested.parent / Path(typed).expanduser() if typed else suggested

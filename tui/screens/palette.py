@@ -135,7 +135,7 @@ def _heads(query: str, stores: Stores, shown: Shown) -> tuple[Head, ...]:
 
 
 def _why_no_head(query: str, stores: Stores, shown: Shown) -> str:
-    """Say why the model has no head of this name; nothing where the text is no head's name."""
+    """Say why the model has no such head; empty where the text is no head's name."""
     if is_name(query):
         try:
             parse_place(query, stores.outline, shown.selected, ())

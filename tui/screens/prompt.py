@@ -181,7 +181,6 @@ class Prompt(Horizontal):
 
     @on(Input.Submitted)
     def _take_answer(self, event: Input.Submitted) -> None:
-        """Take the answer; where it is refused, say why and stay open."""
         event.stop()
         question = self._question
         if question is None:

@@ -181,12 +181,7 @@ class WhereTo:
         """Stay."""
 
     def _command_named(self, text: str) -> Callable[[], object] | None:
-        """Find the command of a name; None where there is none.
-
-        Raises
-        ------
-        EngineError : when there is no such theme, or when a word follows a command that takes none.
-        """
+        """Find a command by its name; `EngineError` for an unknown theme, or a word after a command that takes none."""
         complete = key_of(self._views, "prompt.complete")
         if text == THEME.strip():
             raise EngineError(f"theme needs a name; {complete} completes it")
@@ -204,12 +199,7 @@ class WhereTo:
         return next((each.run for each in commands_in_view(self._views) if each.name == text), None)
 
     def _command_abbreviated(self, text: str) -> Callable[[], object]:
-        """Find the command of a typed key, or the one whose name or description begins with the text.
-
-        Raises
-        ------
-        EngineError : when there is none, or more than one.
-        """
+        """Find it by its key or by its beginning; `EngineError` when there is none, or more than one."""
         every, begin = list(self._by_name.values()), text.lower()
         of_key = [each for each in every if text in each.keys]
         named = [each for each in every if each.name.startswith(begin)]
@@ -281,7 +271,6 @@ class Search:
         return f"{place + 1} of {len(found)}"
 
     def _no_match(self, text: str) -> str:
-        """Say that nothing matches, and why where the text is a label."""
         if not self._stores.labels.is_known:
             return "no match; heads get labels when a sentence is read"
         word = text.strip().lower()
@@ -485,7 +474,6 @@ class OffByName:
         self._views.post_message(Notice(found + said))
 
     def _heads_selected(self, word: str) -> tuple[Head, ...]:
-        """Give the head or layer of the row under the cursor, or else the selected one."""
         row = self._views.row_head
         here = self._session.shown.selected if row is None else row
         if here is None:
@@ -502,12 +490,7 @@ class OffByName:
         return tuple(named)
 
     def _heads_found(self) -> tuple[Head, ...]:
-        """Give the heads of the rows that the filter leaves, or of the matches in the tree; see `_filtered`.
-
-        Raises
-        ------
-        EngineError : when there is no filter and no search, or nothing matches.
-        """
+        """Give those that the filter leaves, else the matches in the tree; `EngineError` when there are none."""
         pane, searched = self._filtered, self._session.shown.searched
         if searched and pane is None:
             outline = self._outline

@@ -104,7 +104,6 @@ class SentencesScreen(Modal[str | None]):
         return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
 
     def _line(self, text: str, width: int) -> str:
-        """Write one sentence, with a mark if it was read in this run."""
         mark = "●" if text in self._sentences.read else " "
         return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 

@@ -224,7 +224,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         return scale_of(finite, "linear", bool(finite.size and finite.min() < 0))
 
     def _row(self, shown: MeasureOverSteps, number: int) -> str:
-        """Name a head, with its label and the step since which it has it for good."""
         label, since = self._label(shown, number)
         return f"H{shown.heads[number].head}" + (f" {SHORT_LABELS.get(label, label)} {since}" if label else "")
 
@@ -255,7 +254,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         return tuple(lines)
 
     def _write(self, shown: MeasureOverSteps, number: int, at: int) -> None:
-        """Write titles, and what is under the cursor."""
         head, measure = shown.heads[number], shown.measure.name
         name, layer = head_text(head, shown.stacks), head_text(head.whole_layer, shown.stacks)
         models = f" · {self.models} models" if self.models > 1 else ""
@@ -295,7 +293,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
 
     @on(StepMap.Moved)
     def _moved(self, event: StepMap.Moved) -> None:
-        """Show what the cursor of a map is on."""
         event.stop()
         shown, head = self.shown, self.head
         if shown is None or head is None:
@@ -504,15 +501,12 @@ class WhereTo:
 
 
 def _step(checkpoint: CheckpointName) -> str:
-    """Write a checkpoint's step, or its revision where it has none."""
     return checkpoint.revision if checkpoint.step is None else str(checkpoint.step)
 
 
 def _at_step(step: str) -> str:
-    """Say at which step something is, or at which revision."""
     return f"step {step}" if step.isdecimal() else step
 
 
 def _short(model: str) -> str:
-    """Write a model's name without the folders before it."""
     return model.rstrip("/").rpartition("/")[2]

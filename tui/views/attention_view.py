@@ -203,7 +203,6 @@ class AttentionPane(SentencePane):
         return self.heatmap.scale
 
     def _refresh_lines(self) -> None:
-        """Write the legend and the readout of the cell under the cursor."""
         if self.heatmap.pooled is not None:
             width = self.readout_line.size.width or self.room
             self.legend_line.show(self.heatmap.legend(width - 2))

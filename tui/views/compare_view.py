@@ -159,7 +159,6 @@ class ComparePane(SentencePane):
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
-        """Draw the second head's map less the first one's, or show why there is none."""
         base, other = (head_text(head, stores.outline.stacks) for head in pair)
         is_of_one_stack = pair[0].stack == pair[1].stack
         briefly = ((LAST, f"{pair[1]} less {pair[0]}"),) if is_of_one_stack else ()
@@ -263,7 +262,6 @@ class ComparePane(SentencePane):
 
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:
-        """Show the value of each head under the cursor."""
         if self.side is not Side.SPECTRA or not self.under_cursor:
             return
         values = enumerate(self.under_cursor)
@@ -274,7 +272,6 @@ class ComparePane(SentencePane):
 
     @on(MapGrid.Moved)
     def _read_out_maps(self) -> None:
-        """Show the weight of each head under the cursor, and what the levels mean."""
         if self.side is Side.SPECTRA or not self._names:
             return
         leading = self.maps.leading
@@ -323,7 +320,6 @@ def _off_parts(shown: Shown, stores: Stores) -> list[Part]:
 def _curve_of_heads(
     matrix: str, names: Sequence[str], found: Sequence[Mapping[str, Spectrum]], front: Mapping[str, Spectrum]
 ) -> Curve:
-    """Put the singular values of one matrix of all heads together, with the chance of one head."""
     values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
     count = max(len(each) for each in values)
     chance = chance_curve(front[matrix]) if front else None
@@ -333,5 +329,4 @@ def _curve_of_heads(
 
 
 def _pad(values: FloatArray, count: int) -> FloatArray:
-    """Fill values up to a count with NaN."""
     return np.concatenate([values, np.full(count - len(values), np.nan)])

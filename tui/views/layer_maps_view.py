@@ -104,7 +104,6 @@ class HeadsPane(SentencePane):
         super().show_title([*title[:1], *counted, *title[1:]], state)
 
     def _read_out(self) -> None:
-        """Write the legend, and the largest weight of the map under the cursor."""
         if self.of_layer is None:
             return
         self.show_title(self._title)
@@ -127,7 +126,6 @@ class HeadsPane(SentencePane):
 
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
-        """Select the head that a person went to."""
         selected = self.session.shown.selected
         self._read_out()
         if selected is not None:
@@ -166,6 +164,5 @@ def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
 
 
 def _largest(pooled: PooledMap) -> PooledBlock:
-    """Give the block with the largest weight of a map."""
     at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
     return pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))

@@ -112,7 +112,6 @@ class LensPane(Pane):
         self.legend_line.show(legend)
 
     def _show_choices(self, where: str, choices: Sequence[tuple[str, float]]) -> None:
-        """Show each of the likeliest tokens on a line of its own, with a bar for its probability."""
         begin, width = cell_len(where) + 2, max(cell_len(text) for text, _ in choices) + 2
         room = min(MOST_BAR, self.room - begin - width - 7)
         for number, line in enumerate(self.choice_lines):
@@ -134,7 +133,6 @@ class LensPane(Pane):
 
     @on(LensGrid.Chosen)
     def _choose(self) -> None:
-        """Show what makes the likeliest token at the cursor."""
         if self.shown is not None:
             (number, *_), *_ = self.shown.choices_at(*self.grid.cursor)
             self._position = self.grid.cursor[1]

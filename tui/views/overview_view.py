@@ -112,7 +112,6 @@ class OverviewPane(Pane):
         self.read_out()
 
     def _draw_around(self) -> None:
-        """Draw the histogram and the extremes again, for the map's values and cursor."""
         self.histogram.follow()
         if self.stores is not None:
             labels = self.stores.labels
@@ -139,7 +138,6 @@ class OverviewPane(Pane):
         return cells, next(filter(None, found.frame["note"]), "") if is_without else ""
 
     def _ranks(self, shown: Shown, stores: Stores) -> list[Cell | None]:
-        """Give the cells of a measure of singular values."""
         matrix, measure = RANK_MEASURES[shown.overview]
         place = RANK_COLUMNS.index(measure)
         measures = stores.spectra.measures(tuple(self._places), shown.epsilon)
@@ -256,7 +254,6 @@ class OverviewPane(Pane):
 
     @on(HeadMap.Chosen)
     def _enter(self) -> None:
-        """Go into the head under the cursor."""
         if self._moving is not None:
             self._moving.stop()
             self._moving = None

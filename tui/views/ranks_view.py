@@ -290,7 +290,6 @@ class RanksPane(RowsPane):
 
     @on(TableGrid.Chosen)
     def _select(self) -> None:
-        """Select the head under the cursor."""
         self._place = self.table.place
         if self._place is not None:
             self.session.change(selected=self._names[self._place])

@@ -204,7 +204,6 @@ class RowsPane(Pane):
         return self._filter.text
 
     def _use(self, wanted: Filter) -> None:
-        """Narrow the rows by a filter."""
         self._filter, self._is_selected_hidden = wanted, False
         self.refresh_bindings()
         self.narrow()
@@ -228,7 +227,6 @@ class RowsPane(Pane):
         self._show_count()
 
     def _show_count(self) -> None:
-        """Show how many rows match; while nothing is typed, what can be."""
         left, rows = self.counts
         if not left:
             self.readout_line.show("")

@@ -133,7 +133,6 @@ class SentenceInput(Field):
         start_work(self, partial(self._spell, self.value), "spelling")
 
     async def _spell(self, text: str) -> None:
-        """Ask the engine for the tokens of a text."""
         if not text.strip() or self._engine is None or self._line is None:
             return
         try:

@@ -192,7 +192,6 @@ class SpectraPane(Pane):
 
 
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
-    """Name the selected head or layer, with its label, the distance and the marks of its layer."""
     outline = stores.outline
     parts = [Part(f"{head_text(name, outline.stacks)}{' whole layer' if name.is_layer else ''}", " ")]
     parts.append(fact_part(stores.labels.of(name), " · "))
@@ -202,7 +201,6 @@ def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
 
 
 def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
-    """Put singular values together with their chance and with the other model's."""
     sigma = spectrum.singular_values
     rank = int(energy_rank(sigma, epsilon))
     summary = f"rank {rank}/{len(sigma)} σ₁ {short_number(float(sigma[0]))}"

@@ -135,7 +135,6 @@ class Views(Container):
             pane.stores = stores
 
     def _follow(self, changed: frozenset[str]) -> None:
-        """Show another view, draw the views on screen, and note the place in the history."""
         if "view" in changed:
             self._activate()
         self.draw()
@@ -192,7 +191,6 @@ class Views(Container):
 
     @on(PlaceWanted)
     def _place_wanted(self, event: PlaceWanted) -> None:
-        """Go to a head, a layer or a view."""
         event.stop()
         if isinstance(event.place, Head):
             self.jump(event.place)
@@ -201,14 +199,12 @@ class Views(Container):
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
-        """Go into a head, and keep this place in the history."""
         event.stop()
         self._history.jump()
         self.enter(event.head)
 
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
-        """Show the heads that match a condition in the table of all heads."""
         event.stop()
         self.show_view(HEADS.name)
         if isinstance(pane := self.active, RowsPane):
@@ -393,7 +389,6 @@ class Views(Container):
             self.ranks.fit_height()
 
     def _choose_seen(self) -> set[Pane]:
-        """Choose the views on screen: the active one, and those that go with it if there is room."""
         pane = self.active
         is_shared, has_third = (self.is_attached and self.screen.has_class(each) for each in ("-shared", "-thirds"))
         if self.has_class("-zoomed") or not is_shared or isinstance(pane, ComparePane | LensPane):

@@ -213,7 +213,6 @@ class TablePane(RowsPane):
         return None
 
     def _show_no_place(self, title: Sequence[Part], selected: Head | None) -> None:
-        """Show what to choose."""
         self.show_message(title, f"choose {self._kind.scope.value}")
 
     def _state(self, key: TableKey, tables: TableStore) -> Sequence[str]:
@@ -268,7 +267,6 @@ class TablePane(RowsPane):
         return self.is_on_row_of_no_head, len(self._sets) > 1
 
     def _place_of(self, selected: Head, table: Table) -> int | None:
-        """Find a head's row in a table of heads."""
         if "head" not in self._kind.places or "head" not in table.columns:
             return None
         name = (selected.stack, selected.layer, selected.label)
@@ -558,7 +556,6 @@ class CellPane(TablePane):
 
     @property
     def _cell(self) -> tuple[int, int] | None:
-        """The query and the key under the map's cursor."""
         return self._attention.cell
 
     def drawing_key(self, shown: Shown, stores: Stores) -> Hashable:
@@ -575,7 +572,6 @@ class CellPane(TablePane):
         return [*title, replace(mean_part(name, cell), gap=" " if len(title) == 1 else " · ")]
 
     def _show_no_place(self, title: Sequence[Part], selected: Head | None) -> None:
-        """Show what to choose, or the message of the map."""
         if selected is None or selected.is_layer:
             super()._show_no_place(title, selected)
             return

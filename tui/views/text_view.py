@@ -131,7 +131,6 @@ class TextPane(SentencePane):
             self.show_missing(title, lines, maps.computing, is_late=maps.is_late(query))
 
     def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
-        """Colour the texts by a row and a column of a map."""
         ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
@@ -197,7 +196,6 @@ class TextPane(SentencePane):
             self._write_lines()
 
     def _write_lines(self) -> None:
-        """Name the largest weights above each text, and the token under the cursor below."""
         lines = self.shown
         if lines is None:
             return

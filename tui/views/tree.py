@@ -113,7 +113,6 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._add_heads(event.node)
 
     def _add_heads(self, node: TreeNode[Head | None]) -> None:
-        """Make a layer's heads unless they are there."""
         if node.data is not None and node.data.is_layer and not node.children:
             for head in self._outlines[node.data].head_names():
                 node.add_leaf(Text(f"H{head.head}"), data=head)
@@ -293,7 +292,6 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
 
 
 def _title(measure: str) -> Title:
-    """Name the measure beside each head, and its circuits."""
     fewer = [(FACT, f"{measure[:count].rstrip()}…") for count in range(len(measure) - 2, 3, -1)]
     return Title((Part("heads", fewer=((WORDS, ""),), style="bold"), Part(measure, fewer=fewer), Part("QK OV", " ")))
 
