@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -46,8 +46,6 @@ from tui.widgets.table_grid import TableGrid
 
 WEIGHTS_WIDTH = 60
 """Columns that spectra and ranks take beside a table, with the table's frame."""
-
-PaneKind = TypeVar("PaneKind", bound=Pane)
 
 BY_NAME = ("changes", "weights")
 """Views without a key."""
@@ -472,12 +470,6 @@ class Views(Container):
         if VIEWS[view].scope is Scope.CELL:
             return CellPane(VIEWS[view], self.attention)
         return TablePane(VIEWS[view])
-
-    def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
-        """Give the pane of a kind, if it is active or beside the active one."""
-        return next(
-            (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
-        )
 
     def activate_focused(self, focused: Widget) -> None:
         """Make the view with the focus the active one."""
