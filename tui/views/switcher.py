@@ -230,8 +230,10 @@ class Views(Container):
         Parameters
         ----------
         is_step : whether the key goes to another head.
-        view : the view that the key goes to, if it is known; nothing is done in that view itself.
+        view : that the key goes to, if it is known; nothing is done in that view, or for one of the whole model.
         """
+        if view in VIEWS and VIEWS[view].scope is Scope.MODEL:
+            return
         self.overview.settle()
         row, shown = self.row_head, self.session.shown
         if row is None or row == shown.selected or view == shown.view:
@@ -265,8 +267,7 @@ class Views(Container):
 
         A stopped table of those views continues instead.
         """
-        if view not in VIEWS or VIEWS[view].scope is not Scope.MODEL:
-            self.take_row(view=view)
+        self.take_row(view=view)
         self.has_chosen_view, ring = True, ring_of(view)
         table = self.table or self.active
         if table.is_stopped and table.view in (view, *ring):
@@ -291,8 +292,7 @@ class Views(Container):
     def show_named(self, name: str) -> None:
         """Go to a view that a person names, or to the list of sentences."""
         self._history.jump()
-        if name not in VIEWS or VIEWS[name].scope is not Scope.MODEL:
-            self.take_row(view=name)
+        self.take_row(view=name)
         if name == "sentences":
             self.app.call_later(self.app.run_action, "screen.sentences")
         elif name in ("text", "compare") and name != self.session.shown.view:
