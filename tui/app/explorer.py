@@ -92,7 +92,6 @@ class Explorer(TerminalApp):
     main : the screen with the tree and the views.
     failure : the error that ended the program, if any.
     misconfigured : what is wrong with the configuration, a line each.
-    remembers_theme : whether a chosen theme is saved for the next start.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
@@ -121,7 +120,6 @@ class Explorer(TerminalApp):
         self.start = start
         self.failure = ""
         self.misconfigured: tuple[str, ...] = ()
-        self.remembers_theme = False
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify)
         self._started = started
         self._awaits_model = False
@@ -504,7 +502,7 @@ class Explorer(TerminalApp):
             self.notify("themes need colour; unset NO_COLOR first")
             return
         self.theme = name
-        if self.remembers_theme:
+        if self.start.is_restoring:
             threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
         short = self.theme.removeprefix("textual-")
         few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""

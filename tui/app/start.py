@@ -40,7 +40,7 @@ class Start:
     epsilon_before : the ε of the model that was open before; a remembered ε comes first.
     log_scale : whether spectra and maps begin on the logarithmic scale; None leaves it to each view.
     config : the configuration file, if one was read.
-    is_restoring : whether the last head, view, sentence and measure are restored, and saved.
+    is_restoring : whether the last head, view, sentence, measure and theme are restored, and saved.
     keeps_history : whether earlier sentences are listed, and new ones saved.
     """
 

@@ -88,7 +88,6 @@ def run_explorer(
     if sys.__stderr__ is None or not sys.__stderr__.isatty():
         vars(sys)["__stderr__"] = sys.__stdout__  # Textual draws on standard error
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
-    app.remembers_theme = start.is_restoring
     app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
 
     def finish() -> None:

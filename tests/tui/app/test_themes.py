@@ -16,6 +16,7 @@ from tests.conftest import TinyModel
 from tests.terminal import COMMAND, Terminal
 from tests.tui.explorer import explorer, notices, press, screen_text, type_keys, until
 from tests.tui.painted import good_terminal
+from tui.app.start import Start
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
 from tui.state.saved_state import recall_theme
@@ -30,8 +31,8 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
-        app.remembers_theme = True
+    model = tiny_model("llama")
+    async with explorer(model, start=Start(str(model), text=TEXT, is_restoring=True)) as (app, pilot):
         seen, legends, said = [app.theme], set(), []
         await type_keys(pilot, "3")
         for _ in OWN:
