@@ -175,7 +175,6 @@ class FoundList(Menu):
         super().__init__(markup=False, name="list of models")
         self.models: dict[str, FoundModel] = {}
         self._cached: set[str] = set()
-        self._filter = ""
         self._typed = ""
         self._place: Place | None = None
         self._begun_at: str | None = None
@@ -226,7 +225,6 @@ class FoundList(Menu):
     def narrow(self, text: str) -> None:
         """Show the models whose name or type has all words of a text, and the text itself where it can be opened."""
         self._typed, self._place = text.strip(), None
-        self._filter = text.casefold()
         self._begun_at = None
         self.fill()
 
@@ -240,7 +238,7 @@ class FoundList(Menu):
         return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
 
     def _shown(self) -> Iterator[FoundModel]:
-        words = self._filter.split()
+        words = self._typed.casefold().split()
         for origin in Origin:
             for model in self.models.values():
                 said = f"{model.name} {model.model_type}".casefold()
