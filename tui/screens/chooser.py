@@ -272,7 +272,7 @@ class ChooserScreen(Modal[Opened | None]):
 
     def _begin(self, name: str) -> None:
         self._opening = self._engine.another(name)
-        self._lock(True)
+        self.field.disabled = self.list.disabled = True
         self._say(f"opening {name} …")
         start_work(self, partial(self._open, name, self._opening), "open")
 
@@ -293,13 +293,9 @@ class ChooserScreen(Modal[Opened | None]):
         self._opening = None
         self._is_downloading = False
         self._refused = self.list.name_chosen
-        self._lock(False)
+        self.field.disabled = self.list.disabled = False
+        self.set_focus(self.field)
         self._say(" ".join(said.split()), is_error=True)
-
-    def _lock(self, is_locked: bool) -> None:
-        self.field.disabled = self.list.disabled = is_locked
-        if not is_locked:
-            self.set_focus(self.field)
 
     def _report(self, progress: Progress) -> None:
         """Pass progress on from the engine thread."""
