@@ -15,6 +15,7 @@ from textual.timer import Timer
 from textual.widgets.input import Selection
 
 from engine.values.errors import EngineError, Superseded
+from tui.drawing.text import escape_text, fit
 from tui.state.sentences import Sentences
 from tui.toolkit.application import start_work
 from tui.widgets.field import Field
@@ -149,14 +150,10 @@ class SentenceInput(Field):
         if y or self.has_focus:
             return super().render_line(y)
         if not self.value.strip():
-            from tui.drawing.text import fit
-
             said = fit(str(self.placeholder), width)
             placeholder = Strip([Segment(said, self.get_component_rich_style("input--placeholder"))])
             return placeholder.apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
         if shown is None or shown.text != self.value:
-            from tui.drawing.text import escape_text, fit
-
             text = Text(fit(escape_text(self.value), width), no_wrap=True, end="")
         else:
             from tui.drawing.token_spelling import token_strip
