@@ -403,6 +403,11 @@ class TablePane(RowsPane):
 
     # --- below the table
 
+    @property
+    def _row(self) -> dict[str, Cell]:
+        """The row under the cursor, by column; empty where there is none."""
+        return dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
+
     def go_to_column(self, column: str) -> None:
         """Put the cursor on a column; one that is hidden is shown together with all others."""
         if self.shown is not None and column not in self._own_columns:
@@ -417,20 +422,18 @@ class TablePane(RowsPane):
     def read_out(self) -> None:
         """Explain the column under the cursor, unless a filter is being typed, and show the whole text of the cell."""
         self.refresh_title()
-        row = self.grid.whole_row
-        explanation = readout = ""
-        if self.shown is not None and row is not None:
+        row, explanation, readout = self._row, "", ""
+        if self.shown is not None and row:
             column = self.grid.column
-            cell = row[self.grid.all_columns.index(column)]
             said = meaning(column) if self.view == HEADS.name else ""
-            explanation, readout = self._lines(column, cell, said or explain(column, self.view))
+            explanation, readout = self._lines(column, row[column], said or explain(column, self.view))
         if not self.is_filtering:
             self.explanation_line.show(explanation)
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
         """Explain the column; below that name the row, and give its cell with chance or say why the cell is empty."""
-        row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
+        row = self._row
         named = {name: each for name, each in row.items() if name != "stack" or name not in self._agreeing}
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
         name = PLACES.get(column, column)
@@ -453,11 +456,10 @@ class TablePane(RowsPane):
 
     def go_to_row(self) -> None:
         """Go to the head of a row, or choose its token; the table of all heads goes into the head, as the map does."""
-        whole = self.grid.whole_row
-        if self.shown is None or whole is None:
+        row = self._row
+        if self.shown is None or not row:
             return
-        row = dict(zip(self.grid.all_columns, whole, strict=True))
-        if (name := self._heads.of(whole)) is not None:
+        if (name := self.head_here) is not None:
             if self.view == HEADS.name:
                 self.post_message(HeadEntered(name))
             elif name == self.session.shown.selected:
@@ -483,10 +485,9 @@ class TablePane(RowsPane):
 
     def action_against(self) -> None:
         """Show the logit difference from this row's token, or end it where it is shown already."""
-        whole, session = self.grid.whole_row, self.session
-        if self.shown is None or whole is None:
+        row, session = self._row, self.session
+        if self.shown is None or not row:
             return
-        row = dict(zip(self.grid.all_columns, whole, strict=True))
         token = f"#{row['token_id']}"
         if token == session.shown.against:
             session.change(against=None)
@@ -613,7 +614,7 @@ class CellPane(TablePane):
 
     def _number(self, column: str, value: float, width: int) -> str:
         """Write a number with its chance, briefly, as the column's explanation follows on the same line."""
-        chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}")
+        chance = self._row.get(f"{column}{CHANCE}")
         beside = None if isinstance(chance, str) else chance
         brief = short_number(value) if beside is None else f"{short_number(value)}  chance {short_number(beside)}"
         return first_fitting(width, brief, number_readout(column, value, beside, width))
