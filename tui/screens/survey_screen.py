@@ -44,8 +44,8 @@ from tui.widgets.line import Frame, Line
 from tui.widgets.step_curve import StepCurve
 from tui.widgets.step_map import StepMap, StepValues
 
-LAYOUTS = {"-framed": (100, 30)}
-"""From how many columns and rows on parts have frames, and the curve stands beside the maps."""
+FRAMED = (100, 30)
+"""The columns and rows from which on parts have frames, and the curve stands beside the maps."""
 
 LEAST_HEIGHT = 18
 """Lines of a terminal that has room for both maps."""
@@ -146,8 +146,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout."""
         width, height = event.size
-        classes = {name: width >= columns and height >= rows for name, (columns, rows) in LAYOUTS.items()}
-        self.update_classes(classes, animate=False)
+        self.set_class(width >= FRAMED[0] and height >= FRAMED[1], "-framed")
         self._frames["heads"].display = height >= LEAST_HEIGHT
 
     @property
@@ -427,7 +426,7 @@ class FindHead:
             self._screen.change(head=self._before.head)
             return "no head has that name or label" if text.strip() else "a head or a label, such as induction"
         self._screen.change(head=found[0])
-        return f"{len(found)} heads" if len(found) > 1 else "1 head"
+        return quantity(len(found), "head")
 
     def answer(self, text: str) -> None:
         """Stay at the match.
