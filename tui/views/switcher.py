@@ -563,6 +563,5 @@ def _shows_head(pane: Pane) -> bool:
 def _set_classes(widget: Widget, classes: dict[str, bool]) -> bool:
     """Add classes to a widget or remove them, without styling it yet; True if that changed any."""
     before = widget.classes
-    for name, is_set in classes.items():
-        widget.set_class(is_set, name, update=False)
+    widget.update_classes(classes, update=False)
     return widget.classes != before
