@@ -92,7 +92,6 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
             parent = self.root if len(outline.stacks) == 1 else self.root.add(Text(stack), expand=True)
             for layer in outline.stack_layers(stack):
                 self._layers[layer.name] = parent.add(Text(str(layer.name)), data=layer.name)
-        self._outlines = {layer.name: layer for layer in outline.layers}
         self.root.expand()
         self._draw(frozenset(("measure",)))
 
@@ -113,8 +112,8 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         self._add_heads(event.node)
 
     def _add_heads(self, node: TreeNode[Head | None]) -> None:
-        if node.data is not None and node.data.is_layer and not node.children:
-            for head in self._outlines[node.data].head_names():
+        if self.stores is not None and node.data is not None and node.data.is_layer and not node.children:
+            for head in self.stores.outline.layer(node.data).head_names():
                 node.add_leaf(Text(f"H{head.head}"), data=head)
 
     def is_open(self, name: Head) -> bool:
@@ -200,7 +199,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
 
     def _write_notes(self, layer: Head, stores: Stores, room: int) -> dict[Head, str]:
         """Write the text beside each head of a layer; `room` is the cells of a whole line with the name."""
-        shown, heads = self._session.shown, tuple(self._outlines[layer].head_names())
+        shown, heads = self._session.shown, tuple(stores.outline.layer(layer).head_names())
         measured, place = stores.spectra.measures(heads, shown.epsilon), RANK_COLUMNS.index(shown.measure)
         numbers: list[list[float | None]] = []
         for head in heads:
