@@ -299,12 +299,7 @@ def example_file() -> str:
 
 
 def write_example() -> str:
-    """Write the example to the configuration file, and give its path.
-
-    Raises
-    ------
-    EngineError : when the file exists, or cannot be written.
-    """
+    """Write the example to the configuration file and give its path; `EngineError` when it exists or cannot be made."""
     path = config_file()
     if path.exists():
         raise EngineError(f"{path} is there already; {FILE_VARIABLE} names another file")

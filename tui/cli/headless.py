@@ -67,12 +67,7 @@ class StatusLine:
 
 
 def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutline:
-    """Open a model, downloading it if necessary, and wait for it.
-
-    Raises
-    ------
-    EngineError : when it cannot be opened, or its download is interrupted.
-    """
+    """Open a model, downloading it if necessary; `EngineError` when that cannot be done, or is interrupted."""
     told: list[Progress] = []
 
     def show(progress: Progress) -> None:
@@ -126,9 +121,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
 def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
     """Check a model's heads, print the results, and write them to a file if one is named.
 
-    Raises
-    ------
-    EngineError : when the model cannot be opened or run, or a layer's heads are cut wrongly.
+    `EngineError` when the model cannot be opened or run, or a layer's heads are cut wrongly.
     """
     from tui.screens.check_screen import describe_proof, summarise
 

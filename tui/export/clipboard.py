@@ -62,9 +62,7 @@ class Copied:
 def tab_separated(rows: Iterable[Row], what: str) -> str:
     r"""Write rows as tab-separated text; numbers read back exactly, and a cell with a tab is quoted.
 
-    Raises
-    ------
-    EngineError : as soon as the text is larger than a terminal takes.
+    `EngineError` as soon as the text is larger than a terminal takes.
 
     Examples
     --------
@@ -92,14 +90,9 @@ def too_large(what: str) -> EngineError:
 
 
 async def copied_cell(views: Views) -> Copied:
-    """Copy the cell under a view's cursor, with all digits of a number.
-
-    Raises
-    ------
-    EngineError : when there is no cell, or it is empty: an empty text would leave the clipboard as it was.
-    """
+    """Copy the cell under a view's cursor, a number with all digits; `EngineError` when it is empty or missing."""
     cell, description = _cell(views.active)
-    if cell in (None, ""):
+    if cell in (None, ""):  # an empty text would leave the clipboard as it was
         raise EngineError(f"{description} is empty; nothing was copied")
     return Copied(str(cell), description)
 
@@ -144,12 +137,7 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
 
 
 async def copied_row(views: Views) -> Copied:
-    """Copy the row under a view's cursor; of a map the weights of a query, one for each key.
-
-    Raises
-    ------
-    EngineError : when there is no row, or it is too large.
-    """
+    """Copy the row under a view's cursor, of a map a query's weights; `EngineError` when it is missing or too large."""
     rows, description = await _rows(views)
     return Copied(tab_separated(rows, "the row"), description)
 
@@ -226,12 +214,7 @@ def _without_rows(pane: TablePane) -> EngineError:
 
 
 async def copied_view(views: Views) -> Copied:
-    """Copy the table of a view, the same that ``e`` writes, with the names of its columns.
-
-    Raises
-    ------
-    EngineError : when there is no table, or it is too large; of a map the size alone may tell.
-    """
+    """Copy a view's table as ``e`` writes it, with names of columns; `EngineError` when it is missing or too large."""
     pane = views.active
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)

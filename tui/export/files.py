@@ -173,12 +173,7 @@ class ExportFiles:
         }[what]
 
     def suggest(self, choice: Choice) -> Path:
-        """Suggest a name that is not taken, in the folder of the last file.
-
-        Raises
-        ------
-        EngineError : when there is nothing to write, or no folder.
-        """
+        """Suggest a new name, in the folder of the last file; `EngineError` when there is nothing to write."""
         self._refuse_unfinished(choice)
         return unused_path((self.folder or Path()) / f"{self._stem(choice.what)}{choice.ending}")
 
@@ -216,12 +211,7 @@ class ExportFiles:
     # --- what is on screen, as a request of ``attn-tui export``
 
     def command(self) -> str:
-        """Give the command that writes the whole model's table without the explorer.
-
-        Raises
-        ------
-        EngineError : when the table needs something that is missing, such as a sentence.
-        """
+        """Give the command that writes the whole model's table; `EngineError` when it lacks its sentence."""
         request, options = self._whole_model(self._table_name()), self._stores.engine.options
         words = ["attn-tui", "export", self.outline.name, request.view]
         given = {name: value for name, value in request.options.items() if name != "vs"}

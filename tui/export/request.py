@@ -122,12 +122,7 @@ class Request:
         return columns_of(self.view, self.options)
 
     def chosen(self) -> tuple[str, ...]:
-        """Name the columns that are asked for.
-
-        Raises
-        ------
-        click.UsageError : where the table has no such column.
-        """
+        """Name the columns that are asked for; `click.UsageError` where the table has no such column."""
         if self.columns is None:
             return (VIEWS[self.view].default_columns if self.view in VIEWS else ()) or self._columns
         if self.columns.strip() == "all":
@@ -140,12 +135,7 @@ class Request:
         return named or self._columns
 
     def condition(self) -> Filter | None:
-        """Parse the condition on rows; None for all rows.
-
-        Raises
-        ------
-        click.UsageError : where the filter cannot be read.
-        """
+        """Parse the condition on rows, None for all rows; `click.UsageError` where it cannot be read."""
         try:
             return None if self.where is None else parse_filter(self.where, self._columns)
         except FilterError as error:

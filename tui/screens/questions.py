@@ -458,12 +458,7 @@ class OffByName:
         return tuple(f"{before} {by_lower[name]}" for name in begun)
 
     def answer(self, text: str) -> None:
-        """Switch the named heads, or else the selected one, and say which heads are off.
-
-        Raises
-        ------
-        EngineError : when the text names no head.
-        """
+        """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
         found = "found so far: " if self._is_to_grow(behind) else ""  # asked before the change starts another table

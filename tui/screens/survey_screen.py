@@ -429,12 +429,7 @@ class FindHead:
         return quantity(len(found), "head")
 
     def answer(self, text: str) -> None:
-        """Stay at the match.
-
-        Raises
-        ------
-        EngineError : when nothing matches.
-        """
+        """Stay at the match; `EngineError` when nothing matches."""
         if text.strip() and not self._screen.find(text):
             raise EngineError(self.typed(text))
         self._screen.keep_matches(text)
@@ -461,12 +456,7 @@ class WhereTo:
         return "" if text else "L1H0, a step, a measure or a model · tab completes"
 
     def answer(self, text: str) -> None:
-        """Go there.
-
-        Raises
-        ------
-        EngineError : when there is no such thing.
-        """
+        """Go there; `EngineError` when there is no such thing."""
         screen, name = self._screen, text.strip()
         shown = screen.shown
         if not name or shown is None:

@@ -280,12 +280,7 @@ class TextPane(SentencePane):
 
     @property
     def line(self) -> int:
-        """The number of the row of `table_on_screen` for the token under the cursor.
-
-        Raises
-        ------
-        EngineError : when it shows nothing yet.
-        """
+        """The number of the token's row in `table_on_screen`; `EngineError` when nothing is shown yet."""
         if self.shown is None:
             raise EngineError("the text is still empty; nothing was copied")
         if self.shown.is_of_one_text or self._is_of_keys:
