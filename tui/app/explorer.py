@@ -28,15 +28,7 @@ from engine.values.views import OVERVIEW, VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Configuration, Start
 from tui.drawing.facts import comparison_line, short_name
-from tui.state.saved_state import (
-    SavedState,
-    model_key,
-    recall,
-    remember_guide,
-    remember_theme,
-    trouble,
-    wants_guide,
-)
+from tui.state.saved_state import SavedState, model_key, recall, remember_guide, remember_theme, trouble, wants_guide
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, start_work

@@ -87,14 +87,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         shared_key("export", "e", "export", "Export", TAKING_AWAY),
         shared_key("pin", "P", "pin", "Pin the head, or unpin it", HEADS),
         shared_key("sentences", "S", "sentences", "Earlier sentences", SENTENCE),
-        shared_key(
-            "jump",
-            "colon",
-            "jump",
-            "Go to, or do, anything by name",
-            MOVING,
-            is_first=True,
-        ),
+        shared_key("jump", "colon", "jump", "Go to, or do, anything by name", MOVING, is_first=True),
         shared_key("search", "slash", "search", "Find", MOVING),
         shared_key("palette", "ctrl+p", "command_palette", "List all commands", PROGRAM, is_first=True),
     ]

@@ -72,9 +72,7 @@ SETTINGS = {
         Setting("theme", '"dark"', "dark, light, colour-blind, colour-blind-light, ansi, or one of Textual's own"),
         Setting("ascii", "false", "draw with ASCII characters alone"),
         Setting(
-            "log_scale",
-            "true",
-            "true: logarithmic scale for spectra and maps; false: linear; unset: each view chooses",
+            "log_scale", "true", "true: logarithmic scale for spectra and maps; false: linear; unset: each view chooses"
         ),
         Setting("energy", "0.01", "ε of the energy rank"),
         Setting("restore", "true", "return to the model's last head, view, sentence, measure and ε"),

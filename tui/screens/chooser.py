@@ -44,11 +44,7 @@ class ModelField(Field):
     leaving = "screen.leave_at_once"
 
     def __init__(self) -> None:
-        super().__init__(
-            placeholder="gpt2, somebody/model, ./folder",
-            name="field of models",
-            id="chooser-field",
-        )
+        super().__init__(placeholder="gpt2, somebody/model, ./folder", name="field of models", id="chooser-field")
 
     @property
     def foot_keys(self) -> dict[str, str]:
@@ -76,12 +72,7 @@ KEYS: list[BindingType] = [
     Binding("slash", "search", "New search", show=False, id="chooser.search"),
     Binding("i", "field", "To the field", show=False, id="chooser.field"),
     Binding(
-        "tab",
-        "complete",
-        "Complete the path or name, or to the list",
-        show=False,
-        id="chooser.complete",
-        priority=True,
+        "tab", "complete", "Complete the path or name, or to the list", show=False, id="chooser.complete", priority=True
     ),
     Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
     Binding("enter", "open", "Open", id="chooser.open", priority=True),

@@ -19,17 +19,7 @@ from textual.widgets import Input
 
 from engine.values.outline import MARKS
 from tui.screens.modal import ListScreen
-from tui.toolkit.keys import (
-    GROUPS,
-    MOVES,
-    MOVING,
-    MOVING_KEYS,
-    PAIRS,
-    VIEWS,
-    is_bound,
-    key_of,
-    sort_keys,
-)
+from tui.toolkit.keys import GROUPS, MOVES, MOVING, MOVING_KEYS, PAIRS, VIEWS, is_bound, key_of, sort_keys
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"
@@ -169,9 +159,7 @@ class HelpScreen(ListScreen):
     misconfigured : the errors, a line each.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", id="help.search"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", id="help.search")]
 
     heading = "keys"
 

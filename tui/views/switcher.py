@@ -22,14 +22,7 @@ from tui.state.stores import Stores
 from tui.toolkit.keys import HEADS as OF_HEADS
 from tui.toolkit.keys import MEASURING, MOVING, SENTENCE, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
-from tui.toolkit.messages import (
-    ConditionWanted,
-    DrawingWanted,
-    HeadEntered,
-    Notice,
-    NumbersToggled,
-    PlaceWanted,
-)
+from tui.toolkit.messages import ConditionWanted, DrawingWanted, HeadEntered, Notice, NumbersToggled, PlaceWanted
 from tui.toolkit.screen import is_displayed
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane

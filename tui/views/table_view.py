@@ -15,18 +15,7 @@ from engine.values.errors import NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
 from engine.values.heads import Head, head_text
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import (
-    CONTRIBUTIONS,
-    HEADS,
-    LENS,
-    PREDICTIONS,
-    VIEWS,
-    Scope,
-    View,
-    explain,
-    meaning,
-    ring_of,
-)
+from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, VIEWS, Scope, View, explain, meaning, ring_of
 from tui.drawing.facts import distance_text, short_name, subject_of
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
