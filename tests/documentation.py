@@ -24,10 +24,10 @@ from textual.keys import format_key
 
 from engine.values.views import NEEDS
 from tests.exporting import attn_tui
+from tui.app.keymap import classes_with_keys
 from tui.cli.command_line import command
 from tui.cli.commands import VIEWS
 from tui.cli.configuration import SETTINGS
-from tui.cli.keymap import classes_with_keys
 from tui.toolkit.keys import MOVES, MOVING_KEYS, command_name, is_bound
 
 REPOSITORY = Path(__file__).parents[1]

@@ -23,11 +23,11 @@ from tests.documentation import REPOSITORY
 from tests.opening import open_on_thread, run_apart
 from tests.tui.explorer import explorer, notices, screen_text, type_keys, until
 from tui.app.explorer import Explorer
-from tui.app.start import Start
+from tui.app.keymap import bindings_of, classes_with_keys, every_binding
+from tui.app.start import Config, Start
 from tui.cli import launch
 from tui.cli.command_line import command, explore
-from tui.cli.configuration import SETTINGS, Config, config_file, effective, example_file, read_config
-from tui.cli.keymap import bindings_of, classes_with_keys, every_binding
+from tui.cli.configuration import SETTINGS, config_file, effective, example_file, read_config
 from tui.screens.help_screen import HelpScreen
 from tui.state.saved_state import MODELS, place_of, recall, remember, remember_theme, theme_file
 from tui.toolkit.themes import OWN, SHORT

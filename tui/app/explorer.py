@@ -26,7 +26,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.progress import Progress
 from engine.values.views import OVERVIEW, VIEWS
 from tui.app.main_screen import MainScreen
-from tui.app.start import Configuration, Start
+from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
 from tui.state.saved_state import SavedState, model_key, recall, remember_guide, remember_theme, trouble, wants_guide
 from tui.state.sentences import Sentences
@@ -510,7 +510,7 @@ class Explorer(TerminalApp):
         begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
         self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
-    async def _check_config(self, config: Configuration) -> None:
+    async def _check_config(self, config: Config) -> None:
         """Check the keys on another thread, since that imports every module with keys."""
         if config.keys:
             keys, problems = await asyncio.to_thread(config.checked_keys)

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 
-class Configuration(Protocol):
-    """A configuration file; see `tui.cli.configuration.Config`."""
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The contents of a configuration file.
 
-    @property
-    def path(self) -> Path:
-        """The file."""
+    Attributes
+    ----------
+    path : of the file.
+    values : by the name of a setting; not validated.
+    keys : by the id of a binding, its keys, separated by commas, or empty for no key; not validated.
+    problems : what is wrong with the file apart from keys, a line each.
+    """
 
-    @property
-    def keys(self) -> Mapping[str, str]:
-        """By the id of a binding, its keys, separated by commas, or empty for no key; not validated."""
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What is wrong with the file apart from keys, a line each."""
+    path: Path
+    values: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Give the valid keys by id, and what is wrong with the others; this takes a while."""
+        """Give the valid keys by id, and what is wrong with the others, a line each; imports every module with keys."""
+        if not self.keys:
+            return {}, ()
+        from tui.app.keymap import check_keys
+
+        keys, problems = check_keys(self.keys)
+        return keys, tuple(f"{self.path}: {each}" for each in problems)
+
+    def all_problems(self) -> tuple[str, ...]:
+        """List all problems, those of keys included."""
+        return (*self.problems, *self.checked_keys()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class Start:
     epsilon: float | None = None
     epsilon_before: float | None = None
     log_scale: bool | None = None
-    config: Configuration | None = None
+    config: Config | None = None
     is_restoring: bool = False
     keeps_history: bool = True
 

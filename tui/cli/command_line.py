@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from engine.surveys.survey_folder import SurveyFolder
+from tui.app.start import Start
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
     check_epsilon,
@@ -191,7 +192,6 @@ def explore(
 ) -> None:
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
-    from tui.app.start import Start
     from tui.cli.launch import launch, launch_survey
 
     is_ascii = bool(ascii_reason()) if ascii_only is None else ascii_only

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill
@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from engine.store.files import config_directory, requested_file
 from engine.values.errors import EngineError
 from engine.values.options import limit_threads, threads_asked_for
+from tui.app.start import Config
 
 FILE_VARIABLE = "ATTN_TUI_CONFIG"
 """The environment variable that names another configuration file."""
@@ -83,37 +84,6 @@ SETTINGS = {
     )
 }
 """All settings by name; the file may also set keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """The contents of a configuration file.
-
-    Attributes
-    ----------
-    path : of the file.
-    values : by the name of a setting; not validated.
-    keys : by the id of a binding, its keys, separated by commas, or empty for no key; not validated.
-    problems : what is wrong with the file, a line each.
-    """
-
-    path: Path
-    values: Mapping[str, Any] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-    def checked_keys(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Give the valid keys by id, and what is wrong with the others, a line each; imports every module with keys."""
-        if not self.keys:
-            return {}, ()
-        from tui.cli.keymap import check_keys
-
-        keys, problems = check_keys(self.keys)
-        return keys, tuple(f"{self.path}: {each}" for each in problems)
-
-    def all_problems(self) -> tuple[str, ...]:
-        """List all problems, those of keys included."""
-        return (*self.problems, *self.checked_keys()[1])
 
 
 class Effective(NamedTuple):
@@ -266,7 +236,7 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
     for each in settings:
         yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
     if config.keys:
-        from tui.cli.keymap import readable
+        from tui.app.keymap import readable
 
         for name, keys in config.checked_keys()[0].items():
             yield f"{'keys':<12}{name} = {' '.join(map(readable, filter(None, keys.split(',')))) or NO_KEY}"
@@ -274,7 +244,7 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
 
 def example_file() -> str:
     """Write a configuration file with every setting and every key at its default, commented out."""
-    from tui.cli.keymap import every_binding, readable
+    from tui.app.keymap import every_binding, readable
     from tui.toolkit.themes import every_theme
 
     defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tests.tui.explorer import explorer, foot, press, type_keys
-from tui.cli.keymap import classes_with_keys
+from tui.app.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
 from tui.toolkit.keys import paging_bindings

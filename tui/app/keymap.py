@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -14,6 +15,8 @@ from textual.dom import DOMNode
 from textual.keys import format_key
 
 from tui.toolkit.keys import UNBOUND
+
+PACKAGE = Path(__file__).parents[1]
 
 
 class Bound(NamedTuple):
@@ -26,11 +29,9 @@ class Bound(NamedTuple):
 
 def classes_with_keys() -> list[type[DOMNode]]:
     """List every class of this package that has bindings: the application, its screens and its widgets."""
-    import tui
-
     return [
         each
-        for module in pkgutil.walk_packages(tui.__path__, "tui.")
+        for module in pkgutil.walk_packages([str(PACKAGE)], "tui.")
         for each in vars(importlib.import_module(module.name)).values()
         if isinstance(each, type) and issubclass(each, DOMNode) and each.__module__ == module.name
         if any("BINDINGS" in vars(base) for base in _own(each))
