@@ -524,18 +524,15 @@ class Views(Container):
 
     @property
     def scaled_pane(self) -> Pane | None:
-        """The view whose scale the key changes: the active one, the map for the text, or else the spectra in view."""
-        is_of_map = self.active.view == "text"
-        pane = self.active if self.active.has_scale else self.attention if is_of_map else self.spectra
-        is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
-        return pane if is_seen else None
+        """The view whose scale the key changes: the active one, or else the spectra if they are in view."""
+        pane = self.active if self.active.has_scale else self.spectra
+        return pane if pane is not self.spectra or self._shows_spectra else None
 
     def action_baseline(self) -> None:
         """Show or hide the baseline of chance in the spectra in view."""
-        is_comparing = isinstance(self.active, ComparePane)
-        graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
-        if graph.display and (is_comparing or self._shows_spectra):
-            graph.toggle_baseline()
+        pane = self.active if isinstance(self.active, ComparePane) else self.spectra
+        if pane.graph.display and (pane is not self.spectra or self._shows_spectra):
+            pane.graph.toggle_baseline()
         elif self.active is self.spectra:
             self.post_message(Notice("only spectra of a head or a layer show chance; choose one"))
         else:
