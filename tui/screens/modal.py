@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
 from tui.toolkit.application import notify_copied
-from tui.toolkit.keys import HELP, QUIT_TOO, lines_of
+from tui.toolkit.keys import HELP, QUIT_TOO, lines_of, paging_bindings
 from tui.toolkit.screen import SizedScreen
 from tui.widgets.key_line import KeyLine
 
@@ -86,10 +86,7 @@ class ListScreen(Modal[None]):
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
         Binding("j,down", "move('scroll_down')", "Down", show=False, id="list.down"),
         Binding("k,up", "move('scroll_up')", "Up", show=False, id="list.up"),
-        Binding("pagedown,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
-        Binding("pageup,ctrl+b", "page(-1)", "A page up", show=False, id="list.page_up"),
-        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
-        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
+        *paging_bindings("list"),
         Binding("gg,home,ctrl+home", "move('scroll_home')", "First line", show=False, id="list.first"),
         Binding("G,end,ctrl+end", "move('scroll_end')", "Last line", show=False, id="list.last"),
     ]
