@@ -127,18 +127,17 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         with Horizontal(id="top"):
             yield self.title_line
             yield self.progress_line
-        parts: dict[str, Sequence[Widget]] = {
-            "layers": (self.layer_map,), "heads": (self.head_map,), "curve": (self.curve, self.readout, self.legend),
-        }  # fmt: skip
         with Horizontal(id="survey-body"):
             with Vertical(id="survey-maps"):
-                for name in ("layers", "heads"):
+                for name, map in (("layers", self.layer_map), ("heads", self.head_map)):
                     with self._frames[name] as frame:
                         yield frame.title_line
-                        yield from parts[name]
+                        yield map
             with self._frames["curve"] as frame:
                 yield frame.title_line
-                yield from parts["curve"]
+                yield self.curve
+                yield self.readout
+                yield self.legend
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
         yield self.key_line
         yield self.prompt
@@ -261,18 +260,10 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.title_line.show(survey.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
         label, since = self._label(shown, number)
         is_label = f"{label} since {_at_step(since)}" if label else ""
-        titles = {
-            "layers": Title((Part("layers", style="bold"), fact_part(f"mean {measure}", " "))),
-            "heads": Title((Part("heads", style="bold"), fact_part(f"of {layer} · {measure}", " "))),
-            "curve": Title(
-                (
-                    Part("curve", style="bold"),
-                    fact_part(" · ".join(filter(None, (f"{name} · {measure}", is_label))), " "),
-                )
-            ),
-        }
-        for part, title in titles.items():
-            self._frames[part].title_line.show_title(title)
+        of_curve = " · ".join(filter(None, (name, measure, is_label)))
+        facts = {"layers": f"mean {measure}", "heads": f"of {layer} · {measure}", "curve": of_curve}
+        for part, fact in facts.items():
+            self._frames[part].title_line.show_title(Title((Part(part, style="bold"), fact_part(fact, " "))))
         value = shown.values[at, number]
         said = [_at_step(_step(shown.checkpoints[at])), f"{name} {brief_number(float(value), 4)}"]
         if shown.chance is not None:
