@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterable
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -84,7 +85,4 @@ class CheckScreen(ListScreen):
             table.add_column(Text(title, style="bold"), ratio=None if title == "layer" else 1)
         for proof in self._proofs:
             table.add_row(*map(Text, describe_proof(proof)))
-        lines = Table.grid()
-        for line in (Text(state, style="bold"), Text(EXPLANATION), Text(""), table):
-            lines.add_row(line)
-        self.body.update(lines)
+        self.body.update(Group(Text(state, style="bold"), Text(EXPLANATION), Text(""), table))
