@@ -123,7 +123,7 @@ async def test_chance_is_below_its_own_column_however_the_table_is_scrolled(size
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
         await type_keys(pilot, *"2mm")  # from the stable rank to a norm, of which each matrix has another
         await settle(pilot)
-        table, line = app.views.ranks.table, app.views.ranks.chance_line
+        table, line = app.views.ranks.grid, app.views.ranks.chance_line
         for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):
             await press(pilot, *([key] if key else []))
             over = [line[table.region.x :] for line in screen_text(app).splitlines()][table.region.y]

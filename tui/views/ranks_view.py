@@ -70,6 +70,7 @@ class RanksPane(RowsPane):
     A filter is about rows of the ``ranks`` table, each of which is one number here; the other numbers become blank.
     """
 
+    grid: RanksTable
     view = "ranks"
     uses = ("selected", "distance", "epsilon", "measure", "off")
     asks = ("spectra",)
@@ -81,11 +82,10 @@ class RanksPane(RowsPane):
     ]
 
     def __init__(self) -> None:
-        self.table = RanksTable(name="ranks")
         self.chance_line = Line(classes="pane-chance")
-        super().__init__(RANK_COLUMNS, self.table, self.chance_line)
+        super().__init__(RANK_COLUMNS, RanksTable(name="ranks"), self.chance_line)
         self.explanation_line = self.readout_line
-        self.table.leads = self._leads
+        self.grid.leads = self._leads
         self._names: tuple[Head, ...] = ()
         self._troubles: Mapping[Head, str] = {}
         self._all_names: tuple[Head, ...] = ()
@@ -157,7 +157,7 @@ class RanksPane(RowsPane):
     @on(TableGrid.Arranged)
     def show_chance(self) -> None:
         """Write chance below the columns in view."""
-        self.chance_line.show(Text(self.table.format_line(self._chance, _spell_chance)))
+        self.chance_line.show(Text(self.grid.format_line(self._chance, _spell_chance)))
 
     def on_resize(self) -> None:
         """Write chance again once the table has its new width."""
@@ -166,7 +166,7 @@ class RanksPane(RowsPane):
     def read_out(self) -> None:
         """Explain the measure, or say why the line under the cursor has no numbers."""
         if not self.is_filtering:
-            place = self.table.place
+            place = self.grid.place
             trouble = "" if place is None else self._troubles.get(self._names[place], "")
             said, formula = meaning(self.measure.name, self.session.shown.epsilon), self.measure.formula
             room = self.readout_line.content_size.width
@@ -181,7 +181,7 @@ class RanksPane(RowsPane):
     @property
     def head_here(self) -> Head | None:
         """The head or layer of the line under the cursor."""
-        return None if self.table.place is None else self._names[self.table.place]
+        return None if self.grid.place is None else self._names[self.grid.place]
 
     def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the lines on screen."""
@@ -191,8 +191,8 @@ class RanksPane(RowsPane):
         """Strike out the lines of heads."""
         self.struck = heads
         labels = frozenset(_label(name, self._all_names) for name in heads & set(self._all_names))
-        self.table.strikes = (lambda row: row[0] in labels) if labels else None
-        self.table.refresh()
+        self.grid.strikes = (lambda row: row[0] in labels) if labels else None
+        self.grid.refresh()
 
     def table_subject(self) -> tuple[str | None, str]:
         """Name the layer and the distance, or the model."""
@@ -223,7 +223,7 @@ class RanksPane(RowsPane):
             names = tuple(name for name in names if (name.stack, name.layer, name.label) in left)
         self._counted = len(rows), len(self._rows)
         values = {(row[0], row[1], row[2], row[3]): row[place] for row in rows}
-        self._names, self.table.missing = names, "" if is_narrowed else "…"
+        self._names, self.grid.missing = names, "" if is_narrowed else "…"
         troubles = {} if is_narrowed else self._troubles
         lines = tuple(
             (
@@ -236,26 +236,26 @@ class RanksPane(RowsPane):
             for name in names
         )
         line = names.index(self._selected) if self._selected in names else None
-        if lines != self.table.rows:
-            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS, place=line)
+        if lines != self.grid.rows:
+            self.grid.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS, place=line)
         elif line is not None:
-            self.table.go_to(line)
-        self._place = self.table.place if line is None else line  # a person's moves start from here
+            self.grid.go_to(line)
+        self._place = self.grid.place if line is None else line  # a person's moves start from here
         self.fit_height()
 
     def fit_height(self) -> None:
         """Below the spectra, take only the lines that the rows need."""
-        lines = len(self._all_names) + self.table.head + 2  # with chance and the explanation
+        lines = len(self._all_names) + self.grid.head + 2  # with chance and the explanation
         self.styles.height = lines + self.gutter.height if self.has_class("-below") else "1fr"
 
     @property
     def under_cursor(self) -> tuple[Head, str, Cell] | None:
         """The head under the cursor, the matrix (empty on the name) and the number; None where there is no line."""
-        row, place = self.table.row, self.table.place
+        row, place = self.grid.row, self.grid.place
         if row is None or place is None:
             return None
-        column = self.table.cursor[1]
-        return self._names[place], self.table.column if column else "", row[column]
+        column = self.grid.cursor[1]
+        return self._names[place], self.grid.column if column else "", row[column]
 
     def go_to_column(self, column: str) -> None:
         """Show the measure that a person named."""
@@ -276,21 +276,21 @@ class RanksPane(RowsPane):
 
     def _leads(self) -> str:
         """Offer Enter where the head under the cursor is not selected, as after a filter; moving selects at once."""
-        place = self.table.place
+        place = self.grid.place
         if place is None:
-            return "head" if self.table.why_none else ""
+            return "head" if self.grid.why_none else ""
         return "head" if self._names[place] != self._selected else ""
 
     @on(TableGrid.Moved)
     def _moved(self) -> None:
         """Select the head under the cursor if a person moved it."""
         self.read_out()
-        if self.table.has_focus and self.table.place not in (None, self._place):
+        if self.grid.has_focus and self.grid.place not in (None, self._place):
             self._select()
 
     @on(TableGrid.Chosen)
     def _select(self) -> None:
-        self._place = self.table.place
+        self._place = self.grid.place
         if self._place is not None:
             self.session.change(selected=self._names[self._place])
 

@@ -185,7 +185,7 @@ async def test_the_explorer_shows_a_head_of_a_large_layer_and_leaves_the_whole_l
     async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
         assert set(asked) == {"spectra of heads"}
         assert "…" not in app.views.ranks.chance_line.shown.plain
-        assert all("" not in row for row in app.views.ranks.table.rows)
+        assert all("" not in row for row in app.views.ranks.grid.rows)
         await pilot.press("h")
         await settle(pilot)
         assert "spectra L0 " in shown(app.views.spectra.title_line)
@@ -248,7 +248,7 @@ async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_
         assert said.shown.plain.endswith(command)
         assert 1 < said.size.height < 5, "it is all there, on as many lines as it takes"
         assert [curve.matrix for curve in app.views.spectra.graph._curves] == ["K", "QK", "V", "OV"]
-        row = app.views.ranks.table.rows[-1]
+        row = app.views.ranks.grid.rows[-1]
         assert [cell == NONE for cell in row[1:]] == [True, False, False, True, False, False]
         assert app.views.ranks.readout_line.shown.plain.startswith("Q and O of L0")
     done = run(folder, *command.split()[3:])

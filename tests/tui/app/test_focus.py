@@ -80,7 +80,7 @@ async def test_a_closing_screen_gives_the_focus_to_a_visible_view() -> None:
 async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await press(pilot, "2")
-        ranks, place = app.views.ranks.table, app.views.ranks.table.region
+        ranks, place = app.views.ranks.grid, app.views.ranks.grid.region
         app.views.go_to("overview")
         assert app.screen.get_widget_at(place.x + 2, place.y + 2)[0] is ranks, "it is on screen still"
         app.screen._forward_event(

@@ -95,7 +95,7 @@ async def test_ctrl_c_leaves_a_field_and_not_the_program_and_copies_a_selection(
 
 async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat", size=(160, 50)) as (app, pilot):
-        views = (app.views.spectra.graph, app.views.ranks.table, app.views.attention.heatmap)
+        views = (app.views.spectra.graph, app.views.ranks.grid, app.views.attention.heatmap)
         await type_keys(pilot, "unbound:app.tree", "3")
         for turn in ((app.main.tree_widget, *views), (app.main.tree_widget, *views)):
             for widget in turn:

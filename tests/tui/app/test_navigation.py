@@ -149,13 +149,13 @@ async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to
         assert there(app) == (head(1, 3), "ranks")
         await press(pilot, "colon", *"h0", "enter", "colon", *"-1", "enter")
         assert there(app) == (head(0, 0), "ranks")
-        assert has_keys(app, app.views.ranks.table)
+        assert has_keys(app, app.views.ranks.grid)
         await press(pilot, "colon", *"7.7", "enter")
         assert "no attention in layer 7" in shown(app.main.prompt.message_line)
         assert "no attention in layer 7" in foot(app)
         assert has_keys(app, app.main.prompt.input)
         await press(pilot, "escape")
-        assert has_keys(app, app.views.ranks.table)
+        assert has_keys(app, app.views.ranks.grid)
         await press(pilot, "j", "j", "g", "g")
         assert there(app) == (head(0, 0), "ranks")
         await press(pilot, "unbound:app.tree", "G", "g", "g")
@@ -245,7 +245,7 @@ async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyM
         assert not app.main.is_ready
         await press(pilot, "right_square_bracket", "j", "2")
         assert there(app) == (head(0, 2), "ranks")
-        assert has_keys(app, app.views.ranks.table)
+        assert has_keys(app, app.views.ranks.grid)
 
 
 async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:

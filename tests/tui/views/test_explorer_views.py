@@ -26,7 +26,7 @@ TEXT = "the cat sat on the mat"
 
 def line(pane: RanksPane, number: int) -> list[str]:
     """Give a line of the ranks as it is written."""
-    return [pane.table.text(cell) for cell in pane.table.rows[pane.table.order[number]]]
+    return [pane.grid.text(cell) for cell in pane.grid.rows[pane.grid.order[number]]]
 
 
 async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
@@ -70,7 +70,7 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "2", "j", "j")
         assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert app.views.ranks.table.cursor[0] == 2
+        assert app.views.ranks.grid.cursor[0] == 2
         await press(pilot, "j", "j")
         assert app.session.shown.selected == Head("decoder", 0)
         for key, is_descending in (("o", True), ("o", False)):
@@ -79,7 +79,7 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
             numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
             assert numbers == sorted(numbers, reverse=is_descending)
             assert app.session.shown.selected == Head("decoder", 0), "sorting selects nothing else"
-            assert line(app.views.ranks, app.views.ranks.table.cursor[0])[0] == "all"
+            assert line(app.views.ranks, app.views.ranks.grid.cursor[0])[0] == "all"
 
 
 async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
@@ -95,7 +95,7 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
         assert 0 < len(left) < len(whole)
         assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
-        lines = [line(pane, number) for number in range(len(pane.table.order))]
+        lines = [line(pane, number) for number in range(len(pane.grid.order))]
         assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
         assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
         assert list(app.views.active.table_on_screen()) == left
@@ -111,7 +111,7 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "looking at the filter keeps it"
         await press(pilot, "escape")
         assert list(app.views.active.table_on_screen()) == whole
-        assert app.focused is pane.table
+        assert app.focused is pane.grid
 
 
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
