@@ -16,7 +16,6 @@ from textual.widgets import Input, OptionList, Static
 from engine.checkpoints.model_folders import clean_name
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
-from engine.values.found_models import Place
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.progress import progress_text
@@ -107,7 +106,6 @@ class ChooserScreen(Modal[Opened | None]):
         self._opening: Engine | None = None
         self._is_downloading = False
         self._refused = ""
-        self._place: Place | None = None
         self.field = ModelField()
         self._named = named
         self.list = FoundList()
@@ -159,7 +157,7 @@ class ChooserScreen(Modal[Opened | None]):
     def _narrow(self, event: Input.Changed) -> None:
         event.stop()
         self.refresh_bindings()
-        self._place, self._refused = None, ""
+        self._refused = ""
         self.list.narrow(self.field.typed)
         self._explain()
         if self.field.typed:
@@ -171,9 +169,8 @@ class ChooserScreen(Modal[Opened | None]):
         except EngineError:
             return
         if self.field.typed == text:
-            self._place = place
+            self.list.learn(place)
             if self._opening is None:
-                self.list.learn(place)
                 self._explain()
 
     @on(OptionList.OptionHighlighted)
@@ -185,7 +182,7 @@ class ChooserScreen(Modal[Opened | None]):
     def _open_clicked(self, event: OptionList.OptionSelected) -> None:
         """Open the clicked model if it is complete: a click does not download."""
         event.stop()
-        model, place = self.list.chosen, self._place
+        model, place = self.list.chosen, self.list.place
         if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
             self.action_open()
         elif self._opening is None:
@@ -201,7 +198,7 @@ class ChooserScreen(Modal[Opened | None]):
 
     def _does(self, name: str) -> str:
         complete, names = key_of(self.app, "chooser.complete"), self.list.names_begun(name)
-        return enter_does(self.list.chosen, name, self._place, self._enter, complete, names)
+        return enter_does(self.list.chosen, name, self.list.place, self._enter, complete, names)
 
     @property
     def _enter(self) -> str:
@@ -256,8 +253,8 @@ class ChooserScreen(Modal[Opened | None]):
     def action_open(self) -> None:
         """Open the model under the cursor, or the model that a typed path belongs to."""
         name = self.list.name_chosen
-        if self.list.chosen is None and self._place is not None:
-            name = self._place.model or name
+        if self.list.chosen is None and self.list.place is not None:
+            name = self.list.place.model or name
         if name and self._opening is None:  # a click may come after Enter has begun
             self._begin(name)
 

@@ -158,6 +158,7 @@ class FoundList(Menu):
     Attributes
     ----------
     models : by name, in the order in which they are listed within their origin.
+    place : what is at the typed path; None until that is known.
     """
 
     foot_keys: ClassVar[dict[str, str]] = {
@@ -176,7 +177,7 @@ class FoundList(Menu):
         self.models: dict[str, FoundModel] = {}
         self._cached: set[str] = set()
         self._typed = ""
-        self._place: Place | None = None
+        self.place: Place | None = None
         self._begun_at: str | None = None
         self._is_all = False
         self._now = time.time()
@@ -224,13 +225,13 @@ class FoundList(Menu):
 
     def narrow(self, text: str) -> None:
         """Show the models whose name or type has all words of a text, and the text itself where it can be opened."""
-        self._typed, self._place = text.strip(), None
+        self._typed, self.place = text.strip(), None
         self._begun_at = None
         self.fill()
 
     def learn(self, place: Place) -> None:
         """Take what is at the typed path."""
-        self._place = place
+        self.place = place
         self.fill()
 
     def names_begun(self, text: str) -> tuple[str, ...]:
@@ -250,9 +251,9 @@ class FoundList(Menu):
         here = self.highlighted_option.id if self.highlighted_option is not None else None
         width = max(self.scrollable_content_region.width - 2, 10)
         shown = tuple(self._shown())
-        best = best_match(self._typed, [model.name for model in shown], self._place) or AS_TYPED
+        best = best_match(self._typed, [model.name for model in shown], self.place) or AS_TYPED
         options: list[Option] = []
-        if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self._place)) and best != self._typed:
+        if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self.place)) and best != self._typed:
             options.append(Option(self._row_as_typed(width), id=AS_TYPED))
         origin: Origin | None = None
         for model in shown:

@@ -282,7 +282,7 @@ async def test_a_full_name_is_opened_and_a_fragment_searches(
     async with opening_screen() as (app, pilot, screen):
         for typed, opened in meant.items():
             screen.field.value = typed
-            await until(pilot, lambda: screen._place is not None)
+            await until(pilot, lambda: screen.list.place is not None)
             await until(pilot, partial(lambda name: screen.list.name_chosen == name, opened))
             is_listed = typed in ("org/gpt2-xl", folder[:-1])
             await until(pilot, partial(lambda wanted: ("as typed" in screen_text(app)) == wanted, not is_listed))
