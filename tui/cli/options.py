@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -61,11 +62,9 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Take the name of a device; whether this machine has it turns out when it is used."""
-    value = value.lower()
-    kind, _, number = value.partition(":")
-    if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
-        return value
-    raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value.lower()):
+        raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
+    return value.lower()
 
 
 class Fish(FishComplete):
