@@ -65,6 +65,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
     failed : how many checkpoints of the survey could not be measured.
     models : how many models the survey has, also those without this measure.
     message : what is said where there is nothing to draw.
+    matches : the heads of the last search, through which ``n`` and ``N`` go.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -119,7 +120,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.key_line = KeyLine()
         self.prompt = Prompt()
         self._frames = {name: Frame(f"survey-{name}", key="") for name in ("layers", "heads", "curve")}
-        self._matches: tuple[Head, ...] = ()
+        self.matches: tuple[Head, ...] = ()
         self.message = "reading the survey …"
 
     def compose(self) -> ComposeResult:
@@ -350,17 +351,13 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             if wanted in f"{head_text(head, shown.stacks)} {self._label(shown, number)[0]}".lower()
         )
 
-    def keep_matches(self, text: str) -> None:
-        """Have ``n`` and ``N`` go through the heads that a text finds."""
-        self._matches = self.find(text)
-
     def action_match(self, step: int) -> None:
         """Go to the next or previous match of the last search."""
-        if not self._matches or self.head is None:
+        if not self.matches or self.head is None:
             self.key_line.show_message("nothing was searched; / finds heads by their label")
             return
-        place = self._matches.index(self.head) + step if self.head in self._matches else 0
-        self.change(head=self._matches[place % len(self._matches)])
+        place = self.matches.index(self.head) + step if self.head in self.matches else 0
+        self.change(head=self.matches[place % len(self.matches)])
 
     # --- taking away
 
@@ -421,9 +418,10 @@ class FindHead:
 
     def answer(self, text: str) -> None:
         """Stay at the match; `EngineError` when nothing matches."""
-        if text.strip() and not self._screen.find(text):
+        found = self._screen.find(text)
+        if text.strip() and not found:
             raise EngineError(self.typed(text))
-        self._screen.keep_matches(text)
+        self._screen.matches = found
 
     def leave(self) -> None:
         """Go back to where the search began."""
