@@ -162,8 +162,9 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
         case ComparePane():
             return await _rows_of_several(pane)
         case AttentionPane() if pane.cell is not None:
-            weights = (await pane.whole_map()).weights[pane.cell[0]].tolist()
-            return [weights], f"query {pane.cell[0]}: weights of {quantity(len(weights), 'key')}"
+            query, _ = pane.cell  # the cursor may have gone when the map comes
+            weights = (await pane.whole_map()).weights[query].tolist()
+            return [weights], f"query {query}: weights of {quantity(len(weights), 'key')}"
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
             return _rows_where(pane.table_on_screen(), matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
