@@ -75,7 +75,7 @@ class SurveyExplorer(TerminalApp):
         self.main.on_change = self._changed
         self.main.layer_map.focus()
         self.main.draw()
-        self.call_after_refresh(start_work, self, self._begin, "begin")
+        self.main.call_after_refresh(start_work, self, self._begin, "begin")  # once the screen has its parts
 
     async def _begin(self) -> None:
         """Find out what the survey measures, and wait for its first table where there is none yet."""

@@ -99,8 +99,8 @@ def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: T
         assert STYLE.findall(terminal.output[: terminal.output.rindex(LEAVE)])[-1] == b"\x1b[0m"
         since = len(terminal.output)
         terminal.send("\n")
-        terminal.wait_for("Suspend, until fg", since=since)  # the list, and below it what the terminal has forgotten
-        terminal.wait_for("L1", since=since)
+        terminal.wait_for("Suspend, until fg", since=since)  # the list, and around it what the terminal has forgotten
+        terminal.wait_for("d_model", since=since)
         terminal.settle()
         back = terminal.output[since:]
         assert re.match(rb"\x1b\[0[;m]", STYLE.findall(back)[0]), "no style of the shell's is left"
