@@ -85,7 +85,6 @@ def _heads(maps: AttentionMaps, query: Query) -> Iterable[int | None]:
 
 
 def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup | Lane | None]:
-    """Yield the maps of a query's layers, or the means over the layers of each stack."""
     if query.with_other:
         yield from model.other()
     layers = query_layers("attention", model, query)

@@ -106,10 +106,7 @@ def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) ->
 
 
 def _factors(weights: LayerWeights, numbers: Sequence[int]) -> dict[str, tuple[Tensor, ...]]:
-    """Select some heads' matrices and biases, shared keys and values copied; or a whole layer's, as of one head.
-
-    Only the whole layer has the bias of W_O.
-    """
+    """Select some heads' matrices and biases, shared keys and values copied; or a whole layer's, as of one head."""
     biases = {"b_Q": weights.query_bias, "b_K": weights.key_bias, "b_V": weights.value_bias}
     if list(numbers) == [-1]:
         biases |= {"b_O": weights.output_bias}
@@ -129,7 +126,6 @@ def _measure_heads(
     now: Sequence[Mapping[str, Spectrum]],
     left_out: frozenset[str],
 ) -> list[Numbers]:
-    """Measure some heads, or a whole layer: distances of matrices and circuits, angles, differences of spectra."""
     first, second = (_factors(each, numbers) for each in weights)
     rows: list[Numbers] = [{} for _ in numbers]
     for name in (name for name in first if name in second and name not in left_out):

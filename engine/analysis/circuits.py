@@ -159,7 +159,6 @@ def select_heads(factors: LayerFactors, numbers: list[int]) -> LayerFactors:
 def _measure_factors(
     model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, settings: CircuitSettings
 ) -> Work[list[Numbers]]:
-    """Measure heads a few at a time, or a whole layer."""
     if not settings.of_heads:
         layer = factor_layer(factors, frozenset("QO") - ranks.keys())
         with model.reporter("measuring the whole layer", "problems") as report:

@@ -106,7 +106,6 @@ def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> 
 
 
 def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | None, top: int) -> Work[Side]:
-    """Read the tokens and the gain of a side, and compute its chance, once for all layers."""
     tables = token_tables(model)
     table = tables.tokens(tokens, d)
     if tokens is None or table is None or not len(table.ids):

@@ -210,7 +210,6 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
 def _other_terms(
     found: ScoreTerms, sides: tuple[ScoreSide, ScoreSide], scoring: ScoreFormula, cell: tuple[int, int, int]
 ) -> Iterator[Term]:
-    """Yield the other terms that there are: biases, a soft cap, and what is added to the product of query and key."""
     has_query, has_key = (
         bool(side.rest.norm() > ROUNDING * (side.weight @ side.read + side.rest).norm()) for side in sides
     )

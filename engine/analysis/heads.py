@@ -72,7 +72,6 @@ def _key(part: str, layer: Head, query: Query) -> Key:
 
 
 def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Work[Part]:
-    """Compute a part of the table for all heads of a layer; torch is imported only for the parts that need it."""
     columns, rows_of_layer = RANKS_BESIDE_CHANCE_COLUMNS, ranks_of_layer
     if part != "ranks":
         yield from with_torch()
@@ -95,7 +94,6 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
 
 
 def _rows(layer: LayerOutline, query: Query, known: Mapping[Key, Part]) -> list[tuple[Cell, ...]]:
-    """Join the known parts of a layer's wanted heads; unknown cells are empty."""
     rows: list[tuple[Cell, ...]] = []
     for head in layer.head_names():
         if query.wants(head.head):

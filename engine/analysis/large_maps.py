@@ -125,7 +125,6 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
 
 
 def _largest(model: OpenModel, attention: AttentionMap, query: MapQuery, block: int, pooling: Pooling) -> float:
-    """Find the largest value of a pooled map, once."""
     largest, key = large_maps(model).largest, (query, 1 if pooling == "max" else block, pooling)
     if key not in largest:
         largest[key] = largest_value(attention, block, pooling, model.check)

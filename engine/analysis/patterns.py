@@ -107,7 +107,6 @@ class _Repeats:
         self.found: dict[int, Mapping[Head, PatternMeasures]] = {}
 
     def mean(self, layer: Head) -> PatternMeasures:
-        """Average a layer's measures over the sequences that it could be measured on."""
         each = [found[layer] for found in self.found.values()]
         measured = [found for found in each if not found.reason]
         if not measured:
@@ -186,7 +185,6 @@ def _measured_repeats(model: OpenModel, report: Callable[[int, int], None]) -> W
 def _measure_repeat(
     model: OpenModel, ids: tuple[int, ...], distance: int, layers: Sequence[Head], report: Callable[[int], None]
 ) -> Work[Mapping[Head, PatternMeasures]]:
-    """Measure every layer on one sequence, or give the reason why the model cannot read it."""
     reader = (yield from model.reader()).sharing_model()  # so that the person's sentence stays read
     reader.tell = lambda progress: report(progress.done) if progress.activity == READING else None
 
@@ -214,7 +212,6 @@ def _measure_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[
 
 
 def _or_reason(work: Work[PatternMeasures]) -> Work[PatternMeasures]:
-    """Measure, or return the reason for a failure."""
     try:
         return (yield from work)
     except Superseded:
@@ -224,7 +221,7 @@ def _or_reason(work: Work[PatternMeasures]) -> Work[PatternMeasures]:
 
 
 def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]]) -> PatternMeasures:
-    """Measure a layer's maps; measures of distances need queries and keys to be the same tokens."""
+    """Measures of distances need queries and keys to be the same tokens."""
     weights = maps.weights
     _, queries, keys = weights.shape
     visible = maps.visible or visible_keys(weights, model.check)

@@ -136,12 +136,7 @@ def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> Mea
 
 
 def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequence[Tensor]) -> tuple[Cell, ...]:
-    """Fill the columns from ``chosen`` on, if the query compares two tokens; the first logits choose the token.
-
-    Raises
-    ------
-    EngineError : if a token is given without a second one, or as for `measured_logit`.
-    """
+    """Fill the columns from ``chosen`` on, if the query compares two tokens; the first logits choose the token."""
     if query.against is None:
         if query.token is not None:
             raise EngineError("--token needs a second token here; name it with --against")
@@ -186,7 +181,6 @@ class _Prediction:
         return found
 
     def share(self, token: int) -> float:
-        """Return a token's probability; 0 if it is not in the vocabulary."""
         return float(self._shares[token]) if self.has(token) else 0.0
 
     def of(self, token: int) -> tuple[Cell, ...]:
@@ -282,7 +276,6 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
 
 
 def _ablate_together(model: OpenModel, query: Query) -> Groups:
-    """Compute a row for each token that is among the likeliest before or after heads are switched off."""
     after = yield from _without_heads(model, query)
     predictor, _, logits = yield from read_prompt(model, query)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
@@ -305,10 +298,7 @@ def _name(model: OpenModel, head: Head) -> str:
 def _ablation_cells(
     logits: Tensor, after: Tensor, tokens: Sequence[int], off: str, measured: MeasuredLogit, words: Words
 ) -> Iterator[tuple[Cell, ...]]:
-    """Fill the cells of tokens from ``probability_before`` on: before, after, the change, and its chance.
-
-    Chance is that of the same changes shuffled among the tokens.
-    """
+    """Fill the cells of tokens from ``probability_before`` on; chance is the same changes shuffled among the tokens."""
     shuffled, shares = ShuffledChanges(logits, after), [each.double().softmax(0) for each in (logits, after)]
     difference: tuple[Cell, ...] = ()
     if measured.against is not None:

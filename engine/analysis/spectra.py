@@ -226,7 +226,6 @@ class SpectraStore:
         return self._tensors[1]
 
     def _get_decomposer(self) -> Work[Decomposer]:
-        """Return the decomposer; the first time, import torch and choose the device."""
         if self._decomposer is None:
             yield from with_torch()
             from engine.analysis.decompositions import Decomposer

@@ -131,7 +131,6 @@ def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
 
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
-    """Compute the rows of a view with its module, and report long work."""
     columns_of(name, query.column_options)
     view = VIEWS.get(name)
     if query.head == -1 and view is not None and not view.has_whole_layers:
@@ -149,7 +148,6 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
 
 
 def _of_module(name: str, what: str) -> Callable[[OpenModel, Query], Any]:
-    """Import a view's module, and return its ``rows_of_NAME`` or ``arrays_of_NAME``."""
     module = import_module(f"engine.analysis.{MODULES.get(name, name)}")
     found: Callable[[OpenModel, Query], Any] = getattr(module, f"{what}_of_{name}")
     return found

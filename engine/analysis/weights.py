@@ -90,7 +90,6 @@ def _measure(
 
 
 def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
-    """Yield the numbers of a tensor of weights in parts."""
     for part in model.source.parts(name):
         if not part.is_floating_point():
             raise EngineError(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
@@ -124,7 +123,6 @@ def _is_same(model: OpenModel, one: str, other: str) -> bool:
 
 
 def _wanted(model: OpenModel, listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
-    """Select the parameters of a query's layers."""
     wanted = {Head(each.stack.removesuffix(DELTA), each.layer) for each in (query.layer, *query.layers) if each}
     return tuple(each for each in listed if not wanted or _layer_of(each, model.outline) in wanted)
 
@@ -140,7 +138,6 @@ def _layer_of(parameter: Parameter, outline: ModelOutline) -> Head | None:
 
 
 def _may_be_vocabulary(parameter: Parameter) -> bool:
-    """Whether a parameter may be an embedding or unembedding: a matrix outside the layers."""
     return len(parameter.shape) == 2 and parameter.layer is None
 
 

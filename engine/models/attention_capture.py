@@ -104,7 +104,6 @@ class EagerCall:
             yield first, *self.attend(slice(first, first + size))
 
     def _has_independent_rows(self) -> bool:
-        """Try on the first tokens whether the rows of two blocks are those of one call."""
         count = min(TRIED_TOKENS, self.query.shape[2], self.key.shape[2])
         mask = self.mask if self.mask is None else self.mask[:, :, :count, :count]
         query, key, value = (each[:, :, :count] for each in (self.query, self.key, self.value))

@@ -127,16 +127,13 @@ def _dense_band(part: Tensor) -> Tensor:
 
 
 def _softmax_of_scores(tensors: list[Tensor], tokens: int) -> Tensor | None:
-    """Take the softmax of the masked scores that a module returns in place of its probabilities.
-
-    ProphetNet's cross-attention puts the queries that predict further tokens after those of the sentence.
-    """
+    """ProphetNet's cross-attention puts the queries that predict further tokens after those of the sentence."""
     scores = tensors[-1]
     return scores[:, :, :tokens].softmax(dim=-1) if scores.ndim == 4 else None
 
 
 def _band_without_padding(tensors: list[Tensor], tokens: int) -> Tensor | None:
-    """Place a band on the diagonal, without padding; with global tokens there is a second part, and no map."""
+    """With global tokens there is a second part, and no map."""
     if len(tensors) != 2 or tensors[1].ndim != 4 or tensors[1].shape[-1] % 2 == 0:
         return None
     return _dense_band(tensors[1])[..., :tokens, :tokens]

@@ -134,7 +134,6 @@ class _Replay:
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
-        """Record outputs and norms at the token while the model reads the sentence."""
         predictor, position, tokens = self._predictor, self._prompt.position, len(self._prompt.tokens)
 
         def keep(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
@@ -219,7 +218,6 @@ class _Replay:
         return mask
 
     def contributions(self, measured: MeasuredLogit) -> Contributions:
-        """Split the measured logit; the first row of each run has no head on."""
         tried = [self._names[0], *self._heads]
         count = _at_once(len(self._logits))
         final, raw = first = self._logits_with([None, *tried[:count]])
@@ -267,7 +265,6 @@ class _Replay:
         return {name: (value, abs(spread)) for name, (value, spread) in found.items()}
 
     def _is_same(self, some: Tensor, others: Tensor) -> bool:
-        """Say whether logits are equal up to rounding."""
         both = some.isfinite() & others.isfinite()  # some models rule tokens out by an infinite logit
         some, others = some[both].double(), others[both].double()
         return bool((some - others).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * others.abs().max())

@@ -39,7 +39,6 @@ class CheckedLookups(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Check the rows of a lookup before it runs."""
         if func is nn.functional.embedding and len(args) > 1:
             places, rows = args[0], len(args[1])
             if places.device.type not in ("cpu", "meta") and places.numel():

@@ -82,7 +82,6 @@ class ModuleSource(Source):
         self.anatomy = self._find_anatomy()
 
     def _find_anatomy(self) -> Anatomy:
-        """Find the heads by the rules of transformers' models, else by running the module."""
         if any(".lora_A." in name for name in self.tensors.entries):
             raise EngineError(f"{self._name} has unmerged adapters; first run model = model.merge_and_unload()")
         by_rules: EngineError | None = None
@@ -100,7 +99,6 @@ class ModuleSource(Source):
             raise by_rules or error from error
 
     def _anatomy_of_calls(self) -> Anatomy:
-        """Find the heads where the module computes attention, by the names of the projections there."""
         self.example, seen = watch_call(self.module, self.example)
         paths = {part: path for path, part in self.module.named_modules()}
         joined = join_heads(self.module)
@@ -164,7 +162,6 @@ class ModuleSource(Source):
     def _cut_heads(
         self, path: str, rule: Rule, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]
     ) -> FoundAttention:
-        """Cut a module by a rule, into as many heads as it computes with."""
         entries, own = self.tensors.entries, dict(self.module.named_parameters(remove_duplicate=False))
         names = {matrix: tensor_of(entries, path, name) or "" for matrix, name in rule.projections.items()}
         if (bias := f"{names['O'].removesuffix('.weight')}.bias") in entries:
@@ -183,7 +180,6 @@ class ModuleSource(Source):
         return FoundAttention(described, call.module, parameters, observed)
 
     def _number_layers(self, layers: list[FoundAttention]) -> dict[Head, AttentionModule]:
-        """Give each layer its stack and its number in it."""
         default = "decoder" if any(each.is_causal for each in layers) else "encoder"
         stacks: dict[str, list[FoundAttention]] = {}
         for each in layers:
@@ -221,7 +217,6 @@ def _unwrap(module: nn.Module) -> nn.Module:
 
 
 def _notes_on_parameters(module: nn.Module, anatomy: Anatomy) -> list[str]:
-    """Name a projection with parameters besides its weight and bias, which the heads' matrices leave out."""
     paths = {name.removesuffix(".weight") for each in anatomy.modules.values() for name in each.weights.values()}
     notes = [
         f"{path} keeps {name} beside its weight, which its heads' matrices would leave out"

@@ -112,7 +112,6 @@ def require_path(modules: Mapping[str, nn.Module], path: str) -> str:
 
 
 def _path_by_rules(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find the only attention module that has a checkpoint module's layer number and is not of another stack."""
     stack = stack_named(path)
     fits = []
     for name, _ in loaded_attention(modules):
@@ -186,7 +185,6 @@ class RefusedChoices(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call a function; refuse NaN arguments where its result is a choice."""
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         results = result if isinstance(result, tuple) else (result,)

@@ -154,10 +154,7 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
 
 
 def _merge_adapter(model: nn.Module, source: AdapterSource) -> None:
-    """Add an adapter's changes to the weights of its loaded base model.
-
-    Raises `EngineError` when the base packs such a weight, or it is spread over devices.
-    """
+    """Change weights in place; `EngineError` when the base packs one, or it is spread over devices."""
     named, name = dict(model.named_modules()), source.location.name
     for change in source.changes:
         module = named.get(find_path(named, change.module) or "")

@@ -255,7 +255,6 @@ def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[
 
 
 def _examples(module: nn.Module) -> Iterator[Example]:
-    """Make up arguments: token ids for modules with an embedding, and vectors of each width of its parameters."""
     generator = torch.Generator().manual_seed(0)
     parts = list(module.modules())
     like = next(module.parameters(), torch.zeros(1))
@@ -345,7 +344,6 @@ class ModuleReader(MapReader):
         return other
 
     def _example_of_tokens(self, reason: str = "") -> Example:
-        """Give the example; `EngineError` with a reason where it has no tokens."""
         if not self._example.reads_tokens:
             raise EngineError(f"{self._name} reads no tokens{reason}")
         return self._example
@@ -395,7 +393,6 @@ class ModuleReader(MapReader):
         return Prompt({}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
     def _run(self, example: Example, check: Check) -> Any:
-        """Call the model, keep the calls of its attention modules, and give what it returns."""
         self.sentence = None
         calls: dict[nn.Module, ModuleCall] = {}
         attention = dict.fromkeys(each.module for each in self._found.values())
@@ -459,7 +456,6 @@ class ModuleReader(MapReader):
         yield (queries, keys), 0, weights
 
     def _watch(self, layer: Head) -> AttentionWatch:
-        """Repeat the call of a layer's attention, and watch it."""
         found = self._found[layer]
         if found.module not in self._calls:
             raise NoMap(f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map")

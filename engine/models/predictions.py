@@ -197,10 +197,7 @@ class Predictor:
                 yield states, some, self._logits_of_states(prompt, flat[some], len(seen) - 1, check)
 
     def _logits_of_states(self, prompt: Prompt, states: Tensor, calls: int, check: Check) -> Tensor:
-        """Give the logits, (states, vocabulary) float32, if the last of so many calls of blocks gave these states.
-
-        Raises `EngineError` when what follows needs more than the states, (states, width).
-        """
+        """Give the logits, (states, vocabulary), if the last of so many calls of blocks gave (states, width)."""
         for sentences in (1, len(states)):  # a few models need one sentence per state from the start
             try:
                 with self.stream.ending_with(calls, states):
@@ -388,7 +385,6 @@ def _classes(config: Any, is_masked: bool) -> Iterator[Any]:
 
 
 def _wrap(chosen: Any, model: Any, tensors: Tensors) -> Any:
-    """Make a model of a class with a head around a loaded body."""
     with torch.device("meta"):
         whole = chosen(model.config).eval()
     if unembedding_of(whole) is None:
@@ -434,7 +430,7 @@ def _tensors(whole: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, device: torch.device) -> bool:
-    """Read a tensor of the head, in the loaded model's dtype and place; give False where it is not stored."""
+    """Read a tensor of the head; give False where it is not stored."""
     parent_name, _, leaf = name.rpartition(".")
     parent = whole.get_submodule(parent_name)
     names = [name, sibling(parent_name, OLD_ENDINGS.get(leaf, leaf))]

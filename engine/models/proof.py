@@ -234,7 +234,6 @@ def _shape_of_frames(config: Any) -> tuple[int, int] | None:
 
 
 def _hold_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Give a module that makes rotations positions that are all zero."""
     call = inspect.signature(module.forward).bind(*args, **kwargs)
     positions = call.arguments.get("position_ids")
     if isinstance(positions, Tensor):
@@ -244,7 +243,6 @@ def _hold_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 @contextmanager
 def _position_tables_at_zero(model: Any, model_type: str) -> Iterator[None]:
-    """Give a model's tables of positions the same row everywhere, and restore them at the end."""
     keys, table = POSITION_KEYS.get(model_type, ()), POSITION_TABLES.get(model_type)
     tables = [path for path, _ in model.named_parameters() if path.endswith(keys) or path.split(".")[-2:-1] == [table]]
     with weights_loaded(*(model.get_submodule(path.rpartition(".")[0]) for path in tables)):
@@ -270,7 +268,6 @@ class _ModuleWatch:
 
     @contextmanager
     def watching(self, named: Mapping[str, nn.Module], paths: Mapping[str, str], loaded: Rule | None) -> Iterator[None]:
-        """Watch the module and its projections, by the names of the checkpoint's rule or the loaded model's."""
         rule, seen = self._module.rule, self._seen
         rules = [each for each in (rule, loaded) if each is not None]
         uses: dict[str, str] = {}
@@ -418,7 +415,6 @@ def _round_as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torc
 
 
 def _first_that_holds(case: Case, attempts: Iterator[Attempt], seen: Tensor) -> Finding:
-    """Give the first attempt that holds, or else the smallest residual."""
     tolerance, loaded_as = TOLERANCES[seen.dtype], case.seen.loaded_as
     if loaded_as is not None and (case.module.latents or case.module.output_first):
         smallest = min(float(each.min()) for each in case.weights.epsilons.values())
@@ -527,7 +523,6 @@ def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _try_outputs(case: Case) -> Iterator[Attempt]:
-    """Try (a) with values as they are, scaled or normed, and mixed by the probabilities."""
     value, names = case.rows("V")
     yield from _try_writing(case, _mix(case, value), names)
     marks = case.module.outline.marks
@@ -595,7 +590,6 @@ def _try_writing(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attemp
 
 
 def _norm_outputs(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor]:
-    """Norm all heads' outputs together, or each head's alone, as the width of the norm's gain allows."""
     gain = getattr(norm, "weight", None)
     width = gain.numel() if isinstance(gain, Tensor) else None
     if width in (None, mixed.shape[1] * mixed.shape[3]):
@@ -636,7 +630,6 @@ def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
 
 
 def _try_scores(case: Case) -> Iterator[Attempt]:
-    """Try (b) with queries and keys as they are or normed."""
     (query, of_query), (key, of_key) = case.rows("Q"), case.rows("K")
     names = list(dict.fromkeys([*of_query, *of_key]))
     actual = case.probabilities.to(query)
@@ -653,7 +646,6 @@ def _try_scores(case: Case) -> Iterator[Attempt]:
 
 
 def _norm_rows(case: Case, norm: Any, rows: Tensor) -> Tensor:
-    """Norm each head's rows, or all heads' rows together, as the width of the gain says."""
     if norm is None:
         return rows
     gain = getattr(norm, "weight", None)
@@ -665,7 +657,6 @@ def _norm_rows(case: Case, norm: Any, rows: Tensor) -> Tensor:
 
 
 def _try_softmax(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Attempt]:
-    """Try the softmax of products of queries and keys: scaled, soft-capped, or with a position bias."""
     query, key = (each.clamp(-case.clip, case.clip) for each in (query, key))  # modules clip after norms
     products = query @ key.repeat_interleave(case.weights.group, 1).mT
     unseen = actual == 0

@@ -380,7 +380,6 @@ class Reader(MapReader):
         return sentence
 
     def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
-        """Name the first token without an embedding in a sentence on which the model failed, if there is one."""
         if isinstance(error.__cause__, (TypeError, ValueError)):
             return  # the model needs other inputs
         for number, text in zip(sentence.ids, sentence.tokens, strict=True):
@@ -430,7 +429,6 @@ class Reader(MapReader):
         captured: list[EagerCall] = []
 
         def capture(eager: EagerCall) -> AttentionResult:
-            """Keep the call of the eager function, and give a small stand-in for its result."""
             query, key, value = eager.query, eager.key, eager.value
             if captured or (query.shape[1], query.shape[2], key.shape[2]) != shape:
                 raise ValueError("it attends twice, or to other tokens")
@@ -476,19 +474,16 @@ class Reader(MapReader):
         yield tokens, 0, found[0]
 
     def _failure(self, error: Exception, shape: tuple[int, int, int]) -> EngineError:
-        """Give the error for a layer's module that failed, by whether memory was short."""
         if isinstance(error, RuntimeError) and lacks_memory(error):
             return EngineError(f"the maps of {shape[1]} tokens do not fit on {self._device}; type a shorter sentence")
         return NoMap(f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work")
 
     def _no_map(self, layer: Head, reason: str | None, check: Check) -> NoMap:
-        """Give the error for a layer without a map, by a known reason or because its numbers are not finite."""
         reason = f"{reason}; its spectra still work" if reason else None
         reason = reason or why_no_numbers(self.model, self.modules[layer], check)
         return NoMap(f"{layer.stack} {layer} has no map to show: {reason}")
 
     def _call(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
-        """Give a layer's call and the tokens along both axes; `EngineError` if it did not run."""
         reading = self._reading
         if reading is None:
             raise EngineError("no sentence has been read; type one")

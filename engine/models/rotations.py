@@ -70,10 +70,7 @@ def is_reordered(config: Any) -> bool:
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
-    """Make the configuration of a model, or of the part of it that has a layer.
-
-    For a text model inside a larger one, ``settings`` are the text model's.
-    """
+    """Make the configuration of a model, or of the part of it that has a layer."""
     silence_transformers()
     own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
     inner = settings.get("text_config")
@@ -98,7 +95,6 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
 
 def _is_rotated(config: Any, rotary: RotaryType, layer: LayerOutline) -> bool:
-    """Say whether a layer rotates its keys; some layers do not, by their kind or by a list."""
     if layer.stack == "cross" or not rotary.is_rotated:
         return False
     if rotary.is_sliding_alone:

@@ -86,7 +86,6 @@ class ScoreWatch(TorchFunctionMode):
         return result
 
     def _multiply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Keep the factors if they have the shapes of queries and keys."""
         names = ("batch1", "batch2") if func in ADDING else ("input", "other", "mat2")
         given = [*args, *(kwargs[name] for name in names if name in kwargs)]
         query, key = given[1:3] if func in ADDING else given[:2]
@@ -125,7 +124,6 @@ class _Linearised:
         return (args[0] * self.share, *args[1:])
 
     def cut(self, projection: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-        """Start gradients at a projection's output."""
         written = result[0] if isinstance(result, tuple) else result
         leaf = written.detach().clone().requires_grad_()
         self.read[projection], self.written[projection] = args[0].detach(), leaf
@@ -133,7 +131,6 @@ class _Linearised:
         return (passed_on, *result[1:]) if isinstance(result, tuple) else passed_on
 
     def hold(self, norm: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-        """Replace a norm by the affine function that it is at a fixed scale."""
         if len(args) != 1 or not isinstance(result, Tensor):
             return result
         known, call = self.norms.setdefault(norm, []), self._calls[norm]
@@ -207,7 +204,6 @@ class ScoreFormula:
         return self._check(watch)
 
     def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> ScoreWatch:
-        """Call the module in float64, holding its norms."""
         self._step()
         dtype = widest_dtype(next(self._module.parameters()).device)
         args, kwargs = _copy_tensors(self._call, dtype)
@@ -224,7 +220,6 @@ class ScoreFormula:
         return self._check(watch)
 
     def _check(self, made: ScoreWatch) -> ScoreWatch:
-        """Refuse scores that are not made of one product of queries and keys."""
         if made.scores is UNSEEN:
             raise self._refusal("does not take the softmax of products of queries and keys")
         if made.products > 1:

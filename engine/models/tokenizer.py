@@ -98,23 +98,18 @@ class Words(ABC):
         return (), ()
 
     def _sentence(self, text: str, ids: tuple[int, ...], context: int | None) -> Sentence:
-        """Make a sentence of its ids alone."""
         kept = ids[:context]
         return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
 
 def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
-    """Say whether a folder has its tokenizer's vocabulary; without it transformers makes up an empty one.
-
-    Classes for bytes and code points list no vocabulary files.
-    """
+    """Without a vocabulary transformers makes up an empty one; classes for bytes and code points list no files."""
     own = getattr(tokenizer, "vocab_files_names", None)
     names = {each.name for each in directory.iterdir()}
     return own == {} or not names.isdisjoint((own or {}).values()) or any(map(VOCABULARY_FILE.fullmatch, names))
 
 
 def _is_broken(raw: bytes) -> bool:
-    """Say whether bytes are not whole characters."""
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -139,7 +139,6 @@ def log_spaced(steps: Mapping[int, str]) -> list[str]:
 
 
 def _is_settled(folder: Path) -> bool:
-    """Say whether nothing in a folder has been written or removed for a while."""
     try:
         changed = max(each.stat().st_mtime for each in (folder, *folder.iterdir()))
     except FileNotFoundError:  # a training run removes its old checkpoints

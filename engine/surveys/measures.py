@@ -237,7 +237,6 @@ def holds_since(labels: Iterable[str]) -> int | None:
 
 
 def _over_steps(measure: Measure, checkpoints: tuple[CheckpointName, ...], rows: polars.DataFrame) -> MeasureOverSteps:
-    """Put rows into arrays."""
     import polars as pl
 
     names = rows.select(_PLACES).unique(maintain_order=True)

@@ -211,7 +211,6 @@ def _made_with(table: str, query: Query, options: EngineOptions, files: str) -> 
 def _facts(
     folder: SurveyFolder, models: Sequence[str], tables: Sequence[str], query: Query, options: EngineOptions
 ) -> dict[str, Any]:
-    """Describe a survey for whoever finds its folder, with the models and tables of earlier runs."""
     before = folder.facts
     packages = ("attn-tui", "torch", "transformers", "polars", "dask")
     return {
@@ -226,18 +225,13 @@ def _facts(
 
 
 class _Run:
-    """The checkpoints of one run, on their way through the workers.
-
-    Attributes
-    ----------
-    waiting : what is to be measured and not with the scheduler yet.
-    """
+    """The checkpoints of one run, on their way through the workers."""
 
     def __init__(
         self, folder: SurveyFolder, orders: Sequence[Order], downloads: int, report: Callable[[SurveyProgress], None]
     ) -> None:
         self.folder = folder
-        self.waiting = deque[Order]()
+        self.waiting = deque[Order]()  # not with the scheduler yet
         self._downloads = downloads
         self._report = report
         self._fetched = deque[tuple[Order, str]]()
@@ -255,7 +249,6 @@ class _Run:
         self._add(orders)
 
     def tell(self, checkpoint: CheckpointName | None = None, outcome: Outcome | None = None) -> None:
-        """Say how far it is."""
         rate = self._pace.rate(time.monotonic(), len(self._done) + len(self._failed))
         running = min(len(self._fetching) + len(self._measuring), self._room // AHEAD)
         total, here, done, failed = map(len, (self._all, self._here, self._done, self._failed))
@@ -294,7 +287,6 @@ class _Run:
         self._here |= {each.checkpoint for each in orders if not each.tables}
 
     def _submit(self, client: Client, needs: Mapping[str, dict[str, float]]) -> None:
-        """Give the scheduler as much as keeps its workers busy."""
         if time.monotonic() > self._count_at:
             self._count_at = time.monotonic() + COUNT_SECONDS
             self._room = AHEAD * max(sum(client.nthreads().values()), 1)
@@ -338,7 +330,6 @@ class _Run:
         return ended
 
     def _take(self, client: Client, ended: Sequence[Future[Outcome]]) -> None:
-        """Count what has ended, or go on with what was fetched."""
         finished = [each for each in ended if each.status == "finished"]
         outcomes: dict[Future[Outcome], Outcome] = dict(zip(finished, client.gather(finished), strict=True))
         for future in ended:
@@ -354,7 +345,6 @@ class _Run:
             self.tell(order.checkpoint, outcome)
 
     def _failure(self, future: Future[Outcome], order: Order) -> Outcome:
-        """Say why a task ended without an outcome, and keep that for its checkpoint."""
         from distributed import KilledWorker
 
         error = future.exception()

@@ -198,7 +198,6 @@ class SurveyFolder:
 
 
 def _checkpoint_at(folder: Path) -> CheckpointName:
-    """Read a checkpoint's name from its folder in a survey."""
     model, revision = (unquote(each.name.partition("=")[2]) for each in (folder.parent, folder))
     step = step_of(revision)
     return CheckpointName(
