@@ -162,7 +162,7 @@ def survey(
         for each, files in new.items():
             made_with = {name: _made_with(name, query, options, files) for name in tables}
             missing = tuple(name for name in tables if not folder.has(each, name, made_with[name]))
-            listed.append(Order(each, missing, str(folder.path), query, options, made_with, keep))
+            listed.append(Order(each, missing, folder, query, options, made_with, keep))
         return listed
 
     known: dict[CheckpointName, str] = {}
@@ -175,7 +175,7 @@ def survey(
         with _silent(), cluster as client:
             run.work(client, (lambda: orders(known)) if watch else None)
     folder.gather_failures()
-    return SurveyFolder(folder.path)
+    return folder
 
 
 def tables_named(tables: str | Iterable[str]) -> tuple[str, ...]:

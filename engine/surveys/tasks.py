@@ -41,7 +41,7 @@ class Order:
     ----------
     checkpoint : which.
     tables : the tables that are missing, by their names.
-    output : the survey's folder, the same on every machine.
+    folder : the survey's, the same on every machine.
     query : what is asked of them.
     options : how the engine works.
     made_with : by table, all of this that its numbers depend on, as it is kept in its file.
@@ -50,16 +50,11 @@ class Order:
 
     checkpoint: CheckpointName
     tables: tuple[str, ...]
-    output: str
+    folder: SurveyFolder
     query: Query
     options: EngineOptions
     made_with: Mapping[str, str]
     keeps: bool = False
-
-    @property
-    def folder(self) -> SurveyFolder:
-        """The survey's folder."""
-        return SurveyFolder(Path(self.output))
 
     def is_done(self) -> bool:
         """Say whether all its tables are there."""
@@ -68,7 +63,7 @@ class Order:
     @property
     def download(self) -> Path:
         """The cache that this checkpoint alone is downloaded into."""
-        return Path(self.output, DOWNLOADS, quote(f"{self.checkpoint.model}@{self.checkpoint.revision}", safe=""))
+        return self.folder.path / DOWNLOADS / quote(f"{self.checkpoint.model}@{self.checkpoint.revision}", safe="")
 
 
 @dataclass(frozen=True)

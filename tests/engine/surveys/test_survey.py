@@ -113,12 +113,10 @@ def test_only_what_is_missing_or_made_with_other_options_is_measured_again(run: 
 def test_a_task_that_is_done_again_measures_nothing(run: Path, measured: SurveyFolder) -> None:
     checkpoint = CheckpointName(str(run), "checkpoint-8", 8, is_of_run=True)
     made_with = pl.read_parquet_metadata(measured.file(checkpoint, "circuits"))["attn-tui survey"]
-    order = Order(checkpoint, ("circuits",), str(measured.path), Query(), EngineOptions(), {"circuits": made_with})
+    order = Order(checkpoint, ("circuits",), measured, Query(), EngineOptions(), {"circuits": made_with})
     outcome = measure(order, str(run / "gone"))
     assert (outcome.reason, outcome.rows) == ("", {})
-    elsewhere = measure(
-        Order(checkpoint, ("ranks",), str(measured.path), Query(), EngineOptions(), {"ranks": "x"}), "/gone"
-    )
+    elsewhere = measure(Order(checkpoint, ("ranks",), measured, Query(), EngineOptions(), {"ranks": "x"}), "/gone")
     assert "/gone" in elsewhere.reason
 
 
@@ -166,12 +164,12 @@ def test_a_layer_that_is_left_out_is_a_row_with_its_reason(tmp_path: Path) -> No
     tensors["model.layers.1.self_attn.q_proj.weight"][0, 0] = float("nan")
     save_file(tensors, weights, {"format": "pt"})
     checkpoint = CheckpointName(str(run), "checkpoint-1", 1, is_of_run=True)
-    survey_path = str(tmp_path / "survey")
-    order = Order(checkpoint, ("ranks",), survey_path, Query(), EngineOptions(use_cache=False), {"ranks": "{}"})
+    folder = SurveyFolder(tmp_path / "survey")
+    order = Order(checkpoint, ("ranks",), folder, Query(), EngineOptions(use_cache=False), {"ranks": "{}"})
     outcome = measure(order, checkpoint.path)
-    assert set(order.folder.frame("ranks")["layer"]) == {0}
-    order.folder.gather_failures()
-    assert order.folder.failures["reason"].to_list() == [outcome.left_out]
+    assert set(folder.frame("ranks")["layer"]) == {0}
+    folder.gather_failures()
+    assert folder.failures["reason"].to_list() == [outcome.left_out]
     assert outcome.left_out.startswith("decoder L1 is left out: model.layers.1.self_attn.q_proj.weight holds 1 NaN")
 
 
