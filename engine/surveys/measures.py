@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.surveys.checkpoint_names import CheckpointName
-from engine.surveys.survey_folder import IDENTITY, SurveyFolder
+from engine.surveys.survey_folder import IDENTITY, SurveyFolder, read_made_with
 from engine.values.heads import Head
 from engine.values.table import CHANCE, Kind, Table, kind_of
 
@@ -120,7 +120,7 @@ def measures_of(folder: SurveyFolder) -> list[Measure]:
         place = next((place for _, place in folder.files(table)), None)
         if place is None:
             continue
-        frame, energy = pl.read_parquet(place), folder.energy_of(place)
+        frame, energy = pl.read_parquet(place), (read_made_with(place) or {}).get("energy")
         matrices = tuple(frame["matrix"].unique(maintain_order=True)) if "matrix" in frame.columns else ("",)
         for column in frame.columns:
             is_number = kind_of(column) in (Kind.NUMBER, Kind.WHOLE) and frame[column].null_count() < frame.height

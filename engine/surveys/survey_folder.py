@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -129,13 +128,8 @@ class SurveyFolder:
 
     def has(self, checkpoint: CheckpointName, table: str, made_with: str) -> bool:
         """Say whether a table of a checkpoint is there, made with this, or with this and more."""
-        import polars as pl
-
-        try:
-            found = json.loads(pl.read_parquet_metadata(self.file(checkpoint, table)).get(MADE_WITH, "{}"))
-            return bool(json.loads(made_with).items() <= found.items())
-        except (OSError, ValueError, pl.exceptions.PolarsError):  # it is not there, or not whole
-            return False
+        found = read_made_with(self.file(checkpoint, table))
+        return found is not None and bool(json.loads(made_with).items() <= found.items())
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
@@ -187,14 +181,16 @@ class SurveyFolder:
         except OSError:
             return 0
 
-    def energy_of(self, place: Path) -> float | None:
-        """Read the ε of energy ranks that a file was made with; None where it has none."""
-        import polars as pl
 
-        with suppress(OSError, ValueError, pl.exceptions.PolarsError):
-            made_with = json.loads(pl.read_parquet_metadata(place).get(MADE_WITH, ""))
-            return float(made_with["energy"]) if "energy" in made_with else None
+def read_made_with(place: Path) -> dict[str, Any] | None:
+    """Read what a file was made with; None if it is not there, or not whole."""
+    import polars as pl
+
+    try:
+        found: dict[str, Any] = json.loads(pl.read_parquet_metadata(place).get(MADE_WITH, "{}"))
+    except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
+    return found
 
 
 def _checkpoint_at(folder: Path) -> CheckpointName:
