@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.mathematics.attention import finite_mean
 from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.survey_folder import IDENTITY, SurveyFolder, read_made_with
 from engine.values.heads import Head
@@ -95,7 +96,7 @@ class MeasureOverSteps:
     @cached_property
     def layer_means(self) -> NDArray[np.float64]:
         """(checkpoints, layers) the mean over a layer's heads, of those that have a value."""
-        means = [_mean(self.values[:, self.heads_of(layer)]) for layer in self.layers]
+        means = [finite_mean(self.values[:, self.heads_of(layer)], 1) for layer in self.layers]
         return np.stack(means, axis=1) if means else np.zeros((len(self.checkpoints), 0))
 
     def table(self) -> Table:
@@ -257,15 +258,6 @@ def _over_steps(measure: Measure, checkpoints: tuple[CheckpointName, ...], rows:
         array[at] = placed[name].fill_null(np.nan).to_numpy()
         arrays.append(array)
     return MeasureOverSteps(measure, checkpoints, heads, arrays[0], arrays[1] if measure.has_chance else None)
-
-
-def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows,) the mean of each row over what is finite."""
-    finite = np.isfinite(values)
-    counts = finite.sum(axis=1)
-    sums = np.where(finite, values, 0.0).sum(axis=1)
-    means: NDArray[np.float64] = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
-    return means
 
 
 def _spread(places: list[Path]) -> list[Path]:

@@ -17,7 +17,7 @@ from engine.surveys.survey_folder import SurveyFolder
 from engine.values.errors import EngineError, Unreachable
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.progress import Progress, finish
+from engine.values.progress import finish, tell_nobody
 from engine.values.views import Query
 
 OF_HEADS = {"ranks", "spectrum", "composition"}
@@ -137,7 +137,7 @@ def _find(order: Order) -> Path:
     if (here := find_in_cache(name, revision)) is not None:
         return here
     attention_only = OF_HEADS.issuperset(order.tables) and order.options.layout is None
-    download = partial(download_model, name, revision, _ignore, order.download, attention_only)
+    download = partial(download_model, name, revision, tell_nobody, order.download, attention_only)
     for number in range(1, TRIES):
         try:
             return download()
@@ -163,7 +163,3 @@ def _write_tables(order: Order, path: str) -> Outcome:
     said = "; ".join(f"{layer.stack} {layer} is left out: {why}" for layer, why in left_out.items())
     order.folder.write_failure(order.checkpoint, said)
     return Outcome(path, rows=rows, left_out=said)
-
-
-def _ignore(progress: Progress) -> None:
-    """Take no notice: a survey counts checkpoints."""
