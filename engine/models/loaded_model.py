@@ -139,7 +139,7 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
     lender = turn_of(module.key_value_module, module.outline.layer)
     for matrix, own in (("Q", own_path(module)), ("K", lender)):
         path = require_path(named, own)
-        rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
+        rules = module.rule, loaded.get(path, module.rule)
         projection = find_sibling(named, path, [rule.first_step(matrix) for rule in rules])
         if projection is None:
             raise EngineError(f"{own} has no projection that attn-tui can hook; its scores cannot be explained")
@@ -152,8 +152,7 @@ def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -
     path = find_path(named, own_path(module))
     if path is None:
         return None
-    loaded = dict(loaded_attention(named)).get(path)
-    rules = [rule for rule in (module.rule, loaded) if rule is not None]
+    rules = module.rule, dict(loaded_attention(named)).get(path, module.rule)
     return find_sibling(named, path, [rule.output_first or rule.output for rule in rules])
 
 
@@ -202,7 +201,7 @@ def lacking_parameters(model: nn.Module) -> list[str]:
 
 
 def _lacks(names: list[str]) -> str:
-    return f"the checkpoint lacks {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}" if names else ""
+    return f"the checkpoint lacks {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
 def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], None]) -> str | None:
@@ -224,7 +223,7 @@ def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], No
             lacking.append(name)
         elif not all_finite(weight := weight_of(module, own)):
             return describe_not_finite({name: (weight,)})
-    return _lacks(lacking) or None
+    return _lacks(lacking) if lacking else None
 
 
 def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:

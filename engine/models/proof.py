@@ -178,7 +178,7 @@ def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, ch
             )
             watch = _ModuleWatch(seen[head], module, len(ids), check)
             paths = {"Q": own, "K": shared, "V": shared, "O": own}
-            stack.enter_context(watch.watching(named, paths, loaded.get(shared)))
+            stack.enter_context(watch.watching(named, paths, loaded.get(shared, module.rule)))
         try:
             model(**inputs)
         except EngineError:
@@ -267,19 +267,18 @@ class _ModuleWatch:
         self._calls = 0
 
     @contextmanager
-    def watching(self, named: Mapping[str, nn.Module], paths: Mapping[str, str], loaded: Rule | None) -> Iterator[None]:
+    def watching(self, named: Mapping[str, nn.Module], paths: Mapping[str, str], loaded: Rule) -> Iterator[None]:
         rule, seen = self._module.rule, self._seen
-        rules = [each for each in (rule, loaded) if each is not None]
         uses: dict[str, str] = {}
         own = vars(seen.module).get("forward")
         with ExitStack() as stack:
             for matrix, path in paths.items():
                 name = rule.first_step(matrix)
-                projection = find_sibling(named, path, [each.first_step(matrix) for each in rules])
+                projection = find_sibling(named, path, [each.first_step(matrix) for each in (rule, loaded)])
                 if projection is not None:
                     seen.projections[matrix] = projection
                     stack.enter_context(projection.register_forward_hook(partial(self._keep_call, matrix)))
-                    norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
+                    norms = [each.latents[matrix].norm for each in (rule, loaded) if matrix in each.latents]
                     if (norm := find_sibling(named, path, norms)) is not None:
                         seen.projections[f"norm {matrix}"] = norm
                 elif isinstance(getattr(seen.module, name, None), nn.Parameter):
