@@ -15,7 +15,7 @@ from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import BASE
 from engine.values.errors import EngineError
-from engine.values.heads import Head, Off, head_text, parse_head, parse_matrix
+from engine.values.heads import Head, Off, head_argument, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
 from engine.values.outline import heads_named
 from engine.values.progress import Work, finish
@@ -79,7 +79,7 @@ class Model:
 
     def _ipython_key_completions_(self) -> list[str]:
         names = (name for each in self.outline.layers for name in (each.name, *each.head_names()))
-        return [f"{name.stack}.{name}" if len(self._stacks) > 1 else str(name) for name in names]
+        return [head_argument(name, self._stacks) for name in names]
 
     def close(self) -> None:
         """Free its memory; `engine.open_model` opens it again."""

@@ -14,7 +14,7 @@ from engine.mathematics.measures import orthogonal_norm
 from engine.mathematics.tokens import ShuffledChanges
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Unread
-from engine.values.heads import Head, Off
+from engine.values.heads import Head, Off, head_argument
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work
 from engine.values.table import UNREAD, Cell, Groups, RowGroup
@@ -269,7 +269,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     missing = [head for head in wanted if head not in found]
     yield None
     for head, after in predictor.logits_without_each(prompt, missing, model.check, by_mean=query.by_mean):
-        off = _name(model, head)
+        off = head_argument(head, model.outline.stacks)
         (found[head],) = _ablation_cells(logits, after, [measured.token], off, measured, predictor.words)
     (text, *_) = measured.texts(predictor.words)
     yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
@@ -284,15 +284,10 @@ def _ablate_together(model: OpenModel, query: Query) -> Groups:
         tokens = list(dict.fromkeys(several[0] + several[1]))
     else:
         tokens = [measured.token]
-    off = " ".join(_name(model, head) for head in query.off)
+    off = " ".join(head_argument(head, model.outline.stacks) for head in query.off)
     rows = _ablation_cells(logits, after, tokens, off, measured, predictor.words)
     named = zip(tokens, predictor.words.texts(tokens), rows, strict=True)
     yield RowGroup([(NOTHING, NOTHING, NOTHING, token, text, *cells) for token, text, cells in named])
-
-
-def _name(model: OpenModel, head: Head) -> str:
-    """Name a head, with its stack if the model has several."""
-    return f"{head.stack}.{head}" if len(model.outline.stacks) > 1 else str(head)
 
 
 def _ablation_cells(

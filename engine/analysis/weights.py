@@ -14,7 +14,7 @@ from engine.analysis.attention import Arrays
 from engine.analysis.layers import NOTHING, compute_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import DELTA, Head
+from engine.values.heads import DELTA, Head, head_argument
 from engine.values.outline import LayerOutline, LayerProof, ModelOutline, Parameter
 from engine.values.progress import Lane, Progress, finish
 from engine.values.table import PROOF_COLUMNS, Cell, Groups, RowGroup, Table
@@ -148,11 +148,10 @@ def arrays_of_matrices(model: OpenModel, query: Query) -> Arrays:
 
 def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:
     yield Lane.WEIGHTS
-    prefix = f"{layer.stack}." if len(model.outline.stacks) > 1 else ""
     for head, named in arrays_of(model, layer).items():
         for name, array in named.items():
             if query.wants(head.head) and query.matrix in (None, name.partition("_")[2]):
-                yield f"{prefix}{head}.{name}", array
+                yield f"{head_argument(head, model.outline.stacks)}.{name}", array
 
 
 def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:

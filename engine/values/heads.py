@@ -68,6 +68,11 @@ def head_text(head: Head, stacks: Sequence[str]) -> str:
     return f"{head.stack} {head}" if len(stacks) > 1 else str(head)
 
 
+def head_argument(head: Head, stacks: Sequence[str]) -> str:
+    """Name a head or layer likewise, but as one word, as `parse_head` reads it: ``cross.L5H1``."""
+    return f"{head.stack}.{head}" if len(stacks) > 1 else str(head)
+
+
 def join_stacks(text: str) -> str:
     """Join stacks to the heads after them, as `parse_head` reads them.
 
