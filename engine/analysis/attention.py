@@ -23,11 +23,10 @@ from engine.values.table import (
     ROLLOUT_COLUMNS,
     Groups,
     LargeTable,
+    Row,
     RowGroup,
 )
 from engine.values.views import Query
-
-Row = tuple[str | int | float, ...]
 
 Arrays: TypeAlias = Iterator[tuple[str, NDArray[Any]] | RowGroup | Lane | None]
 """Named arrays, one at a time, and groups without rows that say what is left out."""

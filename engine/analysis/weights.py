@@ -17,7 +17,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, Head, head_argument
 from engine.values.outline import LayerOutline, LayerProof, ModelOutline, Parameter
 from engine.values.progress import Lane, Progress, finish
-from engine.values.table import PROOF_COLUMNS, Cell, Groups, RowGroup, Table
+from engine.values.table import PROOF_COLUMNS, Cell, Groups, Row, RowGroup, Table
 from engine.values.views import Query
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def proofs(model: OpenModel) -> Iterator[tuple[LayerProof, Progress]]:
         yield proof, Progress("checking", done, len(layers), "layers")
 
 
-def proof_rows(proofs: Iterable[LayerProof]) -> Iterator[tuple[str | int | float, ...]]:
+def proof_rows(proofs: Iterable[LayerProof]) -> Iterator[Row]:
     """Yield two rows a layer: the findings for what its heads write and for where they look."""
     for proof in proofs:
         for identity, finding in (("output", proof.output), ("scores", proof.scores)):
