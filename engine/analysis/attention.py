@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -111,21 +112,21 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
 
 
 def _in_groups(attention: AttentionMap) -> Groups:
-    queries = max(1, ROWS_AT_ONCE // max(1, len(attention.key_tokens)))
-    for first in range(0, len(attention.query_tokens), queries):
-        yield RowGroup(list(attention_rows(attention, range(first, first + queries))))
+    rows = attention_rows(attention)
+    while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        yield RowGroup(some)
 
 
-def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterator[Row]:
-    """Yield a row for each query (perhaps of some alone) and key, positions from 0.
+def attention_rows(attention: AttentionMap) -> Iterator[Row]:
+    """Yield a row for each query and key, positions from 0.
 
     A map with another beside it adds the other's weight, and the difference.
     """
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
-    count, keys = len(attention.query_tokens), attention.key_tokens
-    for query in range(count) if some is None else range(some.start, min(some.stop, count)):
+    keys = attention.key_tokens
+    for query, token in enumerate(attention.query_tokens):
         chances: Sequence[str | float] = attention.chance_of(query) or [NOTHING] * len(keys)
-        token, own = attention.query_tokens[query], attention.weights[query].tolist()
+        own = attention.weights[query].tolist()
         others = None if attention.other is None else attention.other[query].tolist()
         for key, (key_token, weight, chance) in enumerate(zip(keys, own, chances, strict=True)):
             row = (*place, query, key, token, key_token, weight, chance)
