@@ -11,7 +11,7 @@ from engine import analysis
 from engine.service.queue import Queue, Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Origin, Place
-from engine.values.heads import MATRICES, NOTHING_OFF, Off
+from engine.values.heads import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, one_unit
 from engine.values.views import VIEWS
@@ -209,21 +209,14 @@ class Engine:
     # --- weights
 
     def spectra(
-        self,
-        layer: Head,
-        whole_layer: bool,
-        view: str = "",
-        distance: int | None = None,
-        matrices: tuple[str, ...] = MATRICES,
-        *,
-        of_other: bool = False,
+        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None, *, of_other: bool = False
     ) -> Future[SpectraGroup]:
         """Request the spectra of all heads of a layer, or of the whole layer; of QK, perhaps at a distance."""
 
         def work(model: OpenModel) -> Work[SpectraGroup]:
             if of_other:
-                return analysis.open_model.other_spectra(model, layer, whole_layer, matrices, distance)
-            return model.spectra.layer(layer, whole_layer, matrices, distance)
+                return analysis.open_model.other_spectra(model, layer, whole_layer, distance=distance)
+            return model.spectra.layer(layer, whole_layer, distance=distance)
 
         return self._ask(work, Urgency.SELECTED, Lane.LAYERS if whole_layer else Lane.WEIGHTS, view)
 
