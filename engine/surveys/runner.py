@@ -173,7 +173,10 @@ def survey(
     if run.waiting or watch:
         cluster = _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce)
         with _silent(), cluster as client:
-            run.work(client, (lambda: orders(known)) if watch else None)
+            try:
+                run.work(client, (lambda: orders(known)) if watch else None)
+            except (OSError, CancelledError) as error:  # of the connection: files have errors of their own
+                raise EngineError(SCHEDULER_GONE) from error
     folder.gather_failures()
     return folder
 
@@ -256,12 +259,6 @@ class _Run:
 
     def work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
         """Measure what is waiting, and what ``look`` finds from time to time."""
-        try:
-            self._work(client, look)
-        except (OSError, CancelledError) as error:  # of the connection: files have errors of their own
-            raise EngineError(SCHEDULER_GONE) from error
-
-    def _work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
         needs = _resources(client)
         while look or self.waiting or self._fetched or self._fetching or self._measuring:
             self._submit(client, needs)
