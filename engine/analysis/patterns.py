@@ -137,7 +137,7 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
     for head in wanted_heads(layer, query):
         (own, chance), (of_repeats, its_chance) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)
         cells = measure_cells(PATTERNS.columns[4:-1], own | of_repeats, chance | its_chance)
-        rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head, LABELS)), *cells, note))
+        rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head)), *cells, note))
     yield RowGroup(rows)
 
 
@@ -153,8 +153,9 @@ def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[He
     report(Progress("labels", 1, 1, "layers run"))
     measures, named = dict(zip(LABELS.values(), LABELS, strict=True)), dict[Head, Label]()
     for layer in model.outline.attending_layers:
+        mean = repeats.mean(layer.name)
         for head in layer.head_names():
-            scores, chances = repeats.mean(layer.name).of_head(head.head, LABELS)
+            scores, chances = mean.of_head(head.head)
             if label := label_of(scores, chances):
                 named[head] = Label(label, scores[measures[label]])
     return named
