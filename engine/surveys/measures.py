@@ -243,13 +243,8 @@ def _over_steps(measure: Measure, checkpoints: tuple[CheckpointName, ...], rows:
     names = rows.select(_PLACES).unique(maintain_order=True)
     stacks = {stack: number for number, stack in enumerate(names["stack"].unique(maintain_order=True))}
     heads = tuple(sorted((Head(*row) for row in names.iter_rows()), key=lambda each: (stacks[each.stack], each)))
-    columns = pl.DataFrame(
-        {
-            **{name: [getattr(head, name) for head in heads] for name in _PLACES},
-            "column": range(len(heads)),
-        }
-    )
-    lines = pl.DataFrame({"revision": [each.revision for each in checkpoints], "line": range(len(checkpoints))})
+    columns = pl.DataFrame(heads).with_row_index("column")
+    lines = pl.DataFrame({"revision": [each.revision for each in checkpoints]}).with_row_index("line")
     placed = rows.join(columns, on=_PLACES).join(lines, on="revision")
     at = placed["line"].to_numpy(), placed["column"].to_numpy()
     arrays = []
