@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from textual import app, pilot
+from textual import screen as screens
 from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -16,6 +17,9 @@ from tui.toolkit.application import MOMENT, LastingNotification
 
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
+
+FRAMES = 20
+"""Frames a second that are drawn by the clock: a test waits for the last one, which is drawn at once."""
 
 LOOKS = 2
 """How often in a row it has nothing to do before it is at rest."""
@@ -33,21 +37,30 @@ def _parse_once(sheet: Stylesheet, css: str, read_from: tuple[str, str], *rest: 
 
 
 async def _rest(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
-    """Wait until nothing is to be done and nothing to be drawn, which is only done by the clock."""
+    """Wait until nothing is to be done; what is only drawn by the clock is drawn at once."""
     began, looks = monotonic(), 0
     while (waited := monotonic() - began) < max_sleep and (looks < LOOKS or waited < min_sleep):
         await asyncio.sleep(LOOK)
-        looks = 0 if _is_at_work() else looks + 1
+        looks = 0 if _has_messages() or _draw() else looks + 1
 
 
-def _is_at_work() -> bool:
-    """Say whether the event loop, or the next frame of what is on screen, a menu or behind one, has anything to do."""
-    ready: Any = asyncio.get_running_loop()
+def _has_messages() -> bool:
+    """Say whether the event loop has anything to do at once."""
+    loop: Any = asyncio.get_running_loop()
+    return bool(loop._ready)
+
+
+def _draw() -> bool:
+    """Draw the next frame of what is on screen, a menu or behind one; say whether there was anything to draw."""
     running = active_app.get(None)
-    if ready._ready or running is None or not running.screen_stack:
-        return bool(ready._ready)
+    if running is None or not running.screen_stack:
+        return False
     # A screen behind a menu says of itself that it is to be painted anew as soon as it has been, and stays so.
-    return running.screen._repaint_required or any(map(_is_to_draw, (running.screen, *running._background_screens)))
+    drawn = [each for each in running._background_screens if _is_to_draw(each)]
+    drawn += [running.screen] if running.screen._repaint_required or _is_to_draw(running.screen) else []
+    for each in drawn:
+        each._on_timer_update()
+    return bool(drawn)
 
 
 def _is_to_draw(screen: Screen[Any]) -> bool:
@@ -56,11 +69,47 @@ def _is_to_draw(screen: Screen[Any]) -> bool:
     return is_required or bool(screen._dirty_widgets or screen._callbacks)
 
 
+async def _handle_messages(driven: pilot.Pilot[Any], timeout: float = 30.0) -> bool:
+    """Wait until the event loop has no message to handle."""
+    end = monotonic() + timeout
+    await asyncio.sleep(0)
+    while _has_messages():
+        if monotonic() > end:
+            raise pilot.WaitForScreenTimeout("the application always has another message to handle")
+        await asyncio.sleep(0)
+    return True
+
+
+wait_for_widgets = pilot.Pilot._wait_for_screen
+"""Wait until each widget has handled all messages so far, as the random play does, which draws seldom."""
+
+_refresh = Screen._compositor_refresh
+_paintings = 0
+
+
+def _paint(screen: Screen[Any]) -> None:
+    """Paint what has changed of a screen, and count that."""
+    global _paintings  # noqa: PLW0603
+    _paintings += 1
+    _refresh(screen)
+
+
+def count_paintings() -> int:
+    """Say how often a screen has been painted in this process."""
+    return _paintings
+
+
+Screen._compositor_refresh = _paint  # type: ignore[method-assign, assignment]
+
+
 def suit_tests() -> None:
     """Fit the toolkit to tests, for as long as the process runs."""
     # After each key, and where a test pauses, Textual looks every fiftieth of a second whether the processor rests.
     # The event loop knows; what the engine's threads still work out meanwhile `tests.tui.explorer.settle` waits for.
     app.wait_for_idle = pilot.wait_for_idle = _rest  # type: ignore[attr-defined]
+    # It also sends a message to each widget, to know when all before that are handled: half of what a pause costs.
+    pilot.Pilot._wait_for_screen = _handle_messages  # type: ignore[method-assign, assignment]
+    screens.UPDATE_PERIOD = 1 / FRAMES  # type: ignore[misc]
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.

@@ -21,6 +21,7 @@ from engine.values.attention import PooledMap
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.opening import hold_up
+from tests.toolkit import count_paintings
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
@@ -49,9 +50,9 @@ async def settle(pilot: Pilot[None]) -> None:
     await pilot.pause(LOOK)
     while True:
         if rests(app):
-            before = screen_text(app)
+            before = count_paintings()
             await pilot.pause()  # drawing may ask for more
-            if rests(app) and screen_text(app) == before:
+            if rests(app) and count_paintings() == before:
                 return
         assert monotonic() < end, f"{waited_for(app)}\n{screen_text(app)}"
         await asyncio.sleep(LOOK)

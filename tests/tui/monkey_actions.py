@@ -18,6 +18,7 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from tests.toolkit import wait_for_widgets
 from tests.tui.explorer import PATIENCE, key_event, rests
 from tests.tui.painted_explorer import is_closing
 from tui.app.explorer import Explorer
@@ -128,8 +129,8 @@ async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], Non
         is_told_more = bool(app.main.progress_line.shown.plain)  # of work that nobody awaits any more
         is_at_rest = rests(app) and not is_closing(app) and not is_told_more
         looks = looks + 1 if is_at_rest else 0
+        await (wait_for_widgets(pilot) if is_at_rest else asyncio.sleep(LOOK))
         draw()
-        await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
         if time.monotonic() > end:
             return False
     return True

@@ -236,6 +236,7 @@ def test_ctrl_c_while_workers_begin_is_said_in_one_line(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
         children = ["ps", "-o", "args=", "--ppid", str(running.pid)]
         while "spawn_main" not in subprocess.run(children, capture_output=True, text=True, check=False).stdout:
+            assert running.poll() is None, "no worker begins"
             time.sleep(0.05)
         time.sleep(0.5)  # the workers import what they need
         os.killpg(running.pid, signal.SIGINT)
