@@ -152,7 +152,7 @@ class Explorer(TerminalApp):
         if self.start.config is not None and self.start.config.keys:
             self.set_keymap(self.start.config.keys)
         self.main.tree_widget.focus()
-        self.call_after_refresh(self._begin)
+        self.main.call_later(self.call_later, self._begin)  # behind what paints the first frame
 
     async def _begin(self) -> None:
         """Open the named model, or the list of models, and make the views meanwhile."""

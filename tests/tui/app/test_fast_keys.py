@@ -127,12 +127,35 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         assert outline_of(app).name == folder
 
 
-async def test_letters_typed_before_the_opening_screen_go_into_it() -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Keep explorers at their first frame, without views, until the event is set."""
+    begin, may_go_on = Explorer._begin, asyncio.Event()
+
+    async def begin_late(app: Explorer) -> None:
+        await may_go_on.wait()
+        await begin(app)
+
+    monkeypatch.setattr(Explorer, "_begin", begin_late)
+    return may_go_on
+
+
+async def test_letters_typed_before_the_opening_screen_go_into_it(begun: asyncio.Event) -> None:
     app = Explorer(Engine(EngineOptions()), Start(None))
     async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.main.is_ready
         burst(app, *"demo")
+        begun.set()
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo")
+
+
+async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyModel, begun: asyncio.Event) -> None:
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama"))))
+    async with app.run_test(size=(80, 24)) as pilot:
+        burst(app, "right_square_bracket", "j", "2")
+        begun.set()
+        await settle(pilot)
+        assert (str(app.session.shown.selected), app.views.active.view) == ("L0H2", "ranks")
+        assert app.focused is app.views.ranks.grid
 
 
 async def test_a_selection_before_the_first_head_is_shown_stays(

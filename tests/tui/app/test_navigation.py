@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.widget import Widget
 
-from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, foot, press, screen_text, settle, shown
 from tui.app.explorer import Explorer
-from tui.app.start import Start
 from tui.state.places import PlaceHistory, parse_place, split_digits
 from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
@@ -237,15 +234,6 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
         assert app.session.shown.selected == fed
         await press(pilot, "L")
         assert there(app) != (fed, "composition")
-
-
-async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyModel) -> None:
-    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama"))))
-    async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.main.is_ready
-        await press(pilot, "right_square_bracket", "j", "2")
-        assert there(app) == (head(0, 2), "ranks")
-        assert has_keys(app, app.views.ranks.grid)
 
 
 async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
