@@ -15,7 +15,6 @@ None of this is done in a notebook or a script.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib.util
 import os
@@ -96,6 +95,8 @@ def _is_there(name: str) -> bool:
 
 def _map_torch() -> None:
     """Load torch's libraries without holding Python's lock; ``import torch`` loads what fails here."""
+    import ctypes  # which the first frame does not wait for
+
     found = None if "torch" in sys.modules else importlib.util.find_spec("torch")
     if os.name != "posix" or found is None or found.origin is None:
         return

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from engine.values.attention import Sentence
     from engine.values.outline import ModelOutline
     from tui.app.start import Start
-    from tui.export.files import Choice
+    from tui.export.files import Choice, ExportFiles
     from tui.state.stores import Stores
     from tui.views.switcher import Views
 
@@ -105,6 +105,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.prompt = Prompt()
         self.sentence_input = SentenceInput(sentences)
         self._views: Views | None = None
+        self._exporting: ExportFiles | None = None
         self._clipboard_hint = _clipboard_hint()
 
     def compose(self) -> ComposeResult:
@@ -154,10 +155,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     async def make_views(self, engine: Engine, start: Start) -> None:
         """Make the views of the next model, and remove those of the previous one with its pending work."""
-        from tui.export.files import ExportFiles
         from tui.views.switcher import Views
 
-        before, self._views = self._views, None
+        before, self._views, self._exporting = self._views, None, None
         self.session = Session(Shown(view=start.view))
         self.engine = engine
         views = Views(self.session, is_comparing=engine.is_comparing, log_scale=start.log_scale)
@@ -174,10 +174,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 await before.remove()
             await self.query_one("#body").mount(views)
         self._views = views
+        self.refresh_bindings()  # their keys work from now on
         self.tree_widget.follow(self.session)
         self.session.follow(self._follow)
         await self.sentence_input.show_tokens(engine)
-        self.exporting = ExportFiles(views)
 
     def show_model(self, outline: ModelOutline, report: Callable[[Progress], None]) -> Stores:
         """Show the tree of a model whose headers have been read, and make its stores."""
@@ -446,7 +446,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def _stop(self) -> bool:
         """Stop a table that is being computed or a file that is being written; False where there is none."""
-        return self.stores is not None and (self.stores.tables.stop_work() or self.exporting.stop())
+        is_stopped = self.stores is not None and self.stores.tables.stop_work()
+        return is_stopped or (self._exporting is not None and self._exporting.stop())
 
     # --- the sentence and its maps
 
@@ -504,6 +505,15 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.app.push_screen(SentencesScreen(self.sentences, is_finding=is_finding), take)
 
     # --- taking away
+
+    @property
+    def exporting(self) -> ExportFiles:
+        """What there is to write of the open model; made when it is first asked for, as its imports take a while."""
+        from tui.export.files import ExportFiles
+
+        if self._exporting is None:
+            self._exporting = ExportFiles(self.views)
+        return self._exporting
 
     def action_copy(self, what: str) -> None:
         """Copy the cell under the active view's cursor, the row, or the table that the view draws."""

@@ -9,6 +9,7 @@ import sys
 import warnings
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -16,7 +17,6 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from engine.surveys.survey_folder import SurveyFolder
 from tui.app.start import Start
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
@@ -195,9 +195,12 @@ def explore(
     from tui.cli.launch import launch, launch_survey
 
     is_ascii = bool(ascii_reason()) if ascii_only is None else ascii_only
-    if model is not None and (folder := SurveyFolder.at(model)) is not None:
-        launch_survey(folder, theme=theme, ascii_only=is_ascii)
-        return
+    if model is not None and Path(model).expanduser().is_dir():
+        from engine.surveys.survey_folder import SurveyFolder
+
+        if (folder := SurveyFolder.at(model)) is not None:
+            launch_survey(folder, theme=theme, ascii_only=is_ascii)
+            return
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,

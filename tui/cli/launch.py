@@ -6,14 +6,17 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.service.engine import Engine
 from engine.store.files import remove_partial_files
-from engine.surveys.survey_folder import SurveyFolder
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.app.start import Start
+
+if TYPE_CHECKING:
+    from engine.surveys.survey_folder import SurveyFolder
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop waits for a thread that runs Python. With Python's 5 ms the waits add up to 100 ms while a

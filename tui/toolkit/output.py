@@ -127,11 +127,11 @@ def _cells(strip: Strip, system: ColorSystem) -> list[Cell]:
 def _find_runs(before: list[Cell], after: list[Cell]) -> list[tuple[int, int]]:
     """Find the runs of cells that differ, extended to whole words and numbers.
 
-    Where either line has wide characters, all of it is one run.
+    Where the line was unknown, or either line has wide characters, all of it is one run.
     """
     if before == after:
         return []
-    if not _takes_one_cell_each("".join(text for text, _ in (*before, *after) if text != UNKNOWN[0])):
+    if UNKNOWN in before or not _takes_one_cell_each("".join(text for text, _ in (*before, *after))):
         return [(0, len(after))]
     runs: list[tuple[int, int]] = []
     for word in _words("".join(text for text, _ in after)):
