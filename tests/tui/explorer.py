@@ -41,6 +41,9 @@ SECONDS = itertools.count(1)
 HOPS = 4
 """How many messages in a row a key may set off."""
 
+GRACE = 0.2
+"""Seconds that a key waits, at most, for what the keys before it have asked for."""
+
 
 async def settle(pilot: Pilot[None]) -> None:
     """Wait until every answer of the engine has been drawn and the screen does not change any more."""
@@ -109,7 +112,7 @@ def key_event(key: str) -> Key:
 
 
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:
-    """Type keys, each once the previous one has been handled, however busy the engine is.
+    """Type keys, each once the previous one has been handled and, if the engine is quick, answered.
 
     `Pilot.press` would wait until the processor is idle: a second for each key while the engine works.
     """
@@ -120,6 +123,9 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         await _arrival(pilot.app)
         for _ in range(HOPS):
             await pilot.pause(0)
+        app, end = pilot.app, monotonic() + GRACE
+        while isinstance(app, Explorer) and app.main.is_ready and not app.views.is_drawn and monotonic() < end:
+            await asyncio.sleep(LOOK)
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
@@ -256,6 +262,6 @@ async def opening_screen(
         await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
         screen = app.screen
         assert isinstance(screen, ChooserScreen)
-        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
+        await until(pilot, lambda: screen.is_mounted and all(worker.is_finished for worker in app.workers))
         await pilot.pause()
         yield app, pilot, screen

@@ -170,7 +170,7 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         table = active_table(app)
         app.post_message(events.Paste(" < 2\nand head > 0\n"))
         await until(pilot, lambda: table.counts == (1, 4))
-        await press(pilot, "escape", "3", "up", "x")
+        await press_slowly(pilot, "escape", "3", "up", "x")
         await press(pilot, "slash", *"value > -9")
         assert foot(app) == "filter: value > -9"
         await press(pilot, "enter")
