@@ -77,7 +77,6 @@ class TextPane(SentencePane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
         command_binding("text.turn", "turn", "Where it looks, or who looks at it"),
-        command_binding("text.both", "both", "Both texts, or one alone"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
@@ -92,8 +91,6 @@ class TextPane(SentencePane):
         self.shown: MapLines | None = None
         self._spellings: tuple[Spellings, Spellings] = ((), ())
         self._is_of_keys = True
-        self._wants_both: bool | None = None
-        self._shares = (False, True)
         self._ink = Ink.COLOUR
         self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
@@ -160,7 +157,7 @@ class TextPane(SentencePane):
         self.queries.show_message("" if self.keys.display else message)
 
     def _share_room(self) -> None:
-        """Show both texts if they are two sentences, both fit, or a person wants both; else the one with the cursor.
+        """Show both texts if they are two sentences, or if both fit; else the one with the cursor.
 
         The second stands below the first, after a blank line, or has half the room.
         """
@@ -169,25 +166,10 @@ class TextPane(SentencePane):
             return
         labels = spell_tokens(lines.key_tokens, self._spellings[1])
         needed = self.keys.count_lines(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
-        both = not lines.is_of_one_text or self._wants_both
-        if both is None:
-            both = needed is not None
-        self.keys.styles.height = needed + 1 if both and needed is not None else "1fr"
-        for widgets, is_shown in (
-            ((self.keys, self.keys_line), both or self._is_of_keys),
-            ((self.queries, self.queries_line), both or not self._is_of_keys),
-        ):
-            for widget in widgets:
-                widget.display = bool(is_shown)
-        now = (bool(both), lines.is_of_one_text)
-        if now != self._shares:
-            self._shares = now
-            self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the choice between one text and both only for one sentence."""
-        _, is_of_one = self._shares
-        return action != "both" or is_of_one
+        self.keys.styles.height = "1fr" if needed is None else needed + 1
+        both = needed is not None or not lines.is_of_one_text
+        self.keys.display = self.keys_line.display = both or self._is_of_keys
+        self.queries.display = self.queries_line.display = both or not self._is_of_keys
 
     def on_resize(self) -> None:
         """Share the new room."""
@@ -254,14 +236,9 @@ class TextPane(SentencePane):
         self._share_room()
         self._write_lines()
         self.focus_view()
-        if all(self._shares):
+        if self.keys.display and self.queries.display and self.shown is not None and self.shown.is_of_one_text:
             verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
             self.post_message(Notice(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
-
-    def action_both(self) -> None:
-        """Show both texts, or give one all the room."""
-        self._wants_both = not self.queries.display or not self.keys.display
-        self._share_room()
 
     @on(TokenText.Entered)
     def action_follow(self) -> None:

@@ -85,7 +85,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
         assert app.views.active is app.views.attention
 
 
-async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it(tiny_model: TinyModel) -> None:
+async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
         await press_slowly(pilot, "T", "j", "l")
         pane = pane_of(app)
@@ -93,9 +93,6 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
         await press_slowly(pilot, "unbound:text.turn")
         assert (pane.keys.display, pane.queries.display) == (False, True)
         assert app.focused is pane.queries
-        await press_slowly(pilot, "unbound:text.both")
-        assert pane.keys.display
-        assert pane.queries.display
         lines = lines_of(app)
         await press_slowly(pilot, "enter")
         assert lines_of(app).query == int(np.argmax(lines.column))
@@ -105,16 +102,13 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
         assert app.views.active is app.views.attention
 
 
-async def test_the_second_text_stands_below_the_first_or_both_share_the_room(tiny_model: TinyModel) -> None:
+async def test_the_second_text_stands_right_below_the_first(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, size=(80, 24)) as (app, pilot):
         await press(pilot, "T")
         pane = pane_of(app)
         assert (pane.keys.virtual_size.height, pane.queries_line.region.y - pane.keys.region.y) == (1, 2)
         await resize(pilot, 24, 14)
-        await press(pilot, "unbound:text.both")
-        assert pane.keys.display
-        assert pane.queries.display
-        assert pane.keys.size.height == pane.queries.size.height
+        assert (pane.keys.display, pane.queries.display) == (True, False)
 
 
 async def test_the_text_learns_its_size_if_asked_for_a_place_before_its_layout() -> None:

@@ -82,15 +82,6 @@ async def test_an_empty_label_is_explained_and_a_column_without_notes_is_hidden(
         assert "note" not in pane.grid.columns
 
 
-async def test_the_line_of_keys_offers_the_keys_of_the_coloured_text() -> None:
-    async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
-        await press_slowly(pilot, "T")
-        assert app.main.key_line.render().plain.startswith("⏎ Largest  tab Next panel")
-        await press_slowly(pilot, "unbound:text.both")
-        await press_slowly(pilot, "unbound:text.turn", "unbound:text.both")
-        assert app.main.key_line.render().plain.startswith("⏎ Largest  tab Next panel")
-
-
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
 async def test_the_tree_title_names_the_measure_in_every_view(size: tuple[int, int]) -> None:
     async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
