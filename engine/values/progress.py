@@ -67,6 +67,10 @@ class Progress:
 Tell = Callable[[Progress], None]
 
 
+DONE = Progress("", 1, 1, "")
+"""Nothing more is to come of what was reported before."""
+
+
 def tell_nobody(said: object) -> None:
     """Drop a report or a notice."""
 

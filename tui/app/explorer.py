@@ -23,7 +23,7 @@ from textual.command import Provider
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
-from engine.values.progress import Progress
+from engine.values.progress import DONE, Progress
 from engine.values.views import OVERVIEW, VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from tui.screens.chooser import Opened
     from tui.state.stores import Stores
     from tui.views.switcher import Views
-
-WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
-HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
-"""The classes of screens by their columns and rows."""
 
 PATIENCE = 0.5
 """Seconds that typed keys wait for the model once the views are there; a download takes longer."""
@@ -87,10 +83,6 @@ class Explorer(TerminalApp):
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
-    TITLE = "attn-tui"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    ENABLE_COMMAND_PALETTE = False  # Textual's own opens over lists and menus; the main screen has one
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
@@ -102,12 +94,10 @@ class Explorer(TerminalApp):
         shared_key("suspend", "ctrl+z", "suspend_process", "Suspend, until fg", PROGRAM, is_first=True),
     ]
 
-    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
-
     def __init__(
         self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None
     ) -> None:
-        super().__init__()
+        super().__init__(ascii_only=ascii_only)
         self.engine = engine
         self.start = start
         self.failure = ""
@@ -120,8 +110,6 @@ class Explorer(TerminalApp):
         self._sweep: Future[None] | None = None
         engine.listener = partial(self.notify, severity="warning")
         engine.watcher = self._report_sentence
-        if ascii_only:
-            self.draw_ascii_only()
 
     def get_default_screen(self) -> MainScreen:
         """Make the screen."""
@@ -280,7 +268,7 @@ class Explorer(TerminalApp):
         except EngineError as error:
             self.fail(str(error))
             return
-        self.report(Progress("", 1, 1, ""))
+        self.report(DONE)
         view = first.pop("view")
         is_first_time = first.pop("is_first_time")
         if (text := first["waiting_text"]) is not None:
@@ -371,7 +359,7 @@ class Explorer(TerminalApp):
     ) -> None:
         if self.main.stores is stores:
             stores.spectra.put(layer, is_whole, group)
-            self.main.show_progress(Progress("", 1, 1, "") if progress.finished and is_whole else progress)
+            self.main.show_progress(DONE if progress.finished and is_whole else progress)
 
     def action_models(self) -> None:
         """Open the list of models over the present model."""
@@ -404,7 +392,7 @@ class Explorer(TerminalApp):
                 await asyncio.wrap_future(engine.compare(self.report))
         except EngineError as error:
             engine.close()
-            self.report(Progress("", 1, 1, ""))
+            self.report(DONE)
             if not isinstance(error, Superseded):
                 self.notify(str(error), severity="error")
             return

@@ -21,7 +21,7 @@ from textual.widgets import Label, Static, Tree
 from engine.store.files import write_log
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off, head_text
-from engine.values.progress import Progress
+from engine.values.progress import DONE, Progress
 from engine.values.views import VIEWS
 from tui.drawing.facts import model_line
 from tui.drawing.progress import progress_bar, progress_text
@@ -250,7 +250,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             scores = {head: label.score for head, label in labels.items()}
             stores.labels = HeadLabels(names, is_known=True, scores=scores)
         except EngineError:
-            stores.report(Progress("", 1, 1, ""))
+            stores.report(DONE)
         stores.arrived()
 
     def advance(self, progress: Progress) -> None:

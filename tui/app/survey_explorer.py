@@ -23,8 +23,7 @@ from engine.surveys.measures import (
 )
 from engine.surveys.survey_folder import SurveyFolder
 from engine.values.heads import head_text
-from engine.values.progress import Progress
-from tui.app.explorer import HEIGHTS, WIDTHS
+from engine.values.progress import DONE, Progress
 from tui.drawing.progress import progress_text
 from tui.screens.survey_screen import SurveyScreen
 from tui.state.survey_place import SurveyPlace
@@ -49,21 +48,12 @@ class SurveyExplorer(TerminalApp):
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
-    TITLE = "attn-tui"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    ENABLE_COMMAND_PALETTE = False
-
     BINDINGS: ClassVar[list[BindingType]] = [*PROGRAM_KEYS]
 
-    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
-
     def __init__(self, folder: SurveyFolder, *, ascii_only: bool = False) -> None:
-        super().__init__()
+        super().__init__(ascii_only=ascii_only)
         self.folder = folder
         self._readers: dict[str, MeasureReader] = {}
-        if ascii_only:
-            self.draw_ascii_only()
 
     def get_default_screen(self) -> SurveyScreen:
         """Make the screen."""
@@ -84,7 +74,7 @@ class SurveyExplorer(TerminalApp):
                 has = ", ".join(self.folder.tables)
                 self.main.message = f"{has}: no measures of heads; add one of {', '.join(READ_FROM)}"
                 self.main.draw()
-                self._show_progress(Progress("", 1, 1, ""))
+                self._show_progress(DONE)
             else:
                 self._show_progress(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
             await asyncio.sleep(LOOK_SECONDS)
@@ -115,7 +105,7 @@ class SurveyExplorer(TerminalApp):
                     due = time.monotonic() + DRAW_SECONDS
             if is_new:
                 await self._show(await asyncio.to_thread(reader.models))
-                self._show_progress(Progress("", 1, 1, ""))
+                self._show_progress(DONE)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _show(self, models: Mapping[str, MeasureOverSteps]) -> None:

@@ -20,7 +20,7 @@ from engine.values.display_text import plural
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.outline import ModelOutline
-from engine.values.progress import Progress, ProgressReporter
+from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
 from engine.values.views import DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
 from tui.drawing.facts import off_subject, short_name, subject_of
@@ -301,7 +301,7 @@ class ExportFiles:
             said = await asyncio.wrap_future(self._stores.engine.write(work))
         finally:
             self._written = None
-            self._report(Progress("", 1, 1, ""))
+            self._report(DONE)
         how_far = "not complete yet: " if is_unfinished else ""
         return f"{how_far}{said}, {size(place.stat().st_size)} in {place}"
 

@@ -13,7 +13,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, LayerLeftOut, Superseded
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
-from engine.values.progress import SWITCHING, Progress, Rate
+from engine.values.progress import DONE, SWITCHING, Progress, Rate
 from engine.values.table import Cell, Table, no_rows_error
 from engine.values.views import ABLATION, LENS, VIEWS, Query, Scope, View
 from tui.state.session import Shown
@@ -30,9 +30,6 @@ TABLE, SWEEP = "table", "sweep of heads"
 
 WORDS = 4
 """Tokens that describe a side of a term."""
-
-DONE = Progress("", 1, 1, "")
-"""Reported when long work has ended."""
 
 
 def measured_tokens(shown: Shown, view: View) -> tuple[str | None, str | None]:

@@ -65,15 +65,20 @@ class TerminalApp(App[None]):
         process goes on.
     """
 
+    TITLE = "attn-tui"
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
+    ENABLE_COMMAND_PALETTE = False  # Textual's own opens over lists and menus; the main screen has one
     NOTIFICATION_TIMEOUT = 3
+    foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
     ACTION_TARGETS: ClassVar[set[str]] = set()
     """Names of attributes that hold a widget; its actions can then be called from anywhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
         self._action_targets |= self.ACTION_TARGETS
         self.finish: Callable[[], None] | None = None
-        self.is_ascii_only = False
+        self.is_ascii_only = ascii_only
         self.animation_level = "none"
         self._held_keys: deque[events.Key | events.Paste] = deque()
         self._has_typed_g = False
@@ -81,7 +86,7 @@ class TerminalApp(App[None]):
         # Textual's filters turn colours to grey, and the terminal's own, which it does not know, to black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
         nearest = [NearestColour()] if self.console.color_system == "256" else []
-        self._filters = [SafeCharacters(), *colours, *nearest]
+        self._filters = [SafeCharacters(), *colours, *nearest, *([AsciiOnly()] if ascii_only else ())]
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
@@ -91,11 +96,6 @@ class TerminalApp(App[None]):
         """Set a theme by its full name, or the default; with ``NO_COLOR`` always the ANSI theme."""
         usual = default_theme(self.console.color_system, no_color=self.no_color)
         self.theme = ANSI if self.no_color else name or usual
-
-    def draw_ascii_only(self) -> None:
-        """Send only ASCII from now on."""
-        self.is_ascii_only = True
-        self._filters.append(AsciiOnly())
 
     def on_mount(self) -> None:
         """Repaint everything when the application is resumed."""
