@@ -33,6 +33,10 @@ from tui.toolkit.themes import ANSI, OWN, default_theme
 MOMENT = 0.01
 """Seconds."""
 
+WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
+HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
+"""The classes of screens by their columns and rows."""
+
 LOOKS = 100
 """How many such moments a key waits, at most, for what the previous key has opened."""
 
@@ -66,8 +70,8 @@ class TerminalApp(App[None]):
     """
 
     TITLE = "attn-tui"
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
     ENABLE_COMMAND_PALETTE = False  # Textual's own opens over lists and menus; the main screen has one
     NOTIFICATION_TIMEOUT = 3
     foot_keys: ClassVar[dict[str, str]] = {"app.help": "Help", "app.quit": "Quit"}
