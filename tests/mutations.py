@@ -43,7 +43,7 @@ COMMANDS = (
 )
 """One of them, chosen at random, runs on each mutated folder."""
 
-SECONDS, PATIENCE, GROWTH = 10.0, 60.0, 2**30
+SECONDS, PATIENCE, GROWTH = 10.0, 30.0, 2**30
 """The limits of a command: its processor time, the time until it ends, and the bytes of memory that it allocates."""
 
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -81,7 +81,7 @@ async def _handle_messages(driven: pilot.Pilot[Any], timeout: float = 30.0) -> b
 
 
 wait_for_widgets = pilot.Pilot._wait_for_screen
-"""Wait until each widget has handled all messages so far, as the random play does, which draws seldom."""
+"""Textual's own waiting, until each widget has handled its messages: for the random play, which draws seldom."""
 
 _refresh = Screen._compositor_refresh
 _paintings = 0

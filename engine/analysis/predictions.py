@@ -136,7 +136,10 @@ def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> Mea
 
 
 def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequence[Tensor]) -> tuple[Cell, ...]:
-    """Fill the columns from ``chosen`` on, if the query compares two tokens; the first logits choose the token."""
+    """Fill the columns from ``chosen`` on, if the query compares two tokens; the first logits choose the token.
+
+    `EngineError` when a token is given without a second one.
+    """
     if query.against is None:
         if query.token is not None:
             raise EngineError("--token needs a second token here; name it with --against")

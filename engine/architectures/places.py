@@ -234,6 +234,7 @@ def _order_shared_modules(found: list[FoundModule], layers: int, groups: int) ->
 
 
 def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
+    """Find the layers that run, in turns, blocks that are stored once, as in Zamba."""
     if not all(TURN_TAKING.intersection(each.module.split(".")) for each in blocks):
         return {}
     kinds = config.get("layers_block_type") or config.get("layer_types") or []
@@ -242,6 +243,7 @@ def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -
 
 
 def _find_key_sharing_layers(placed: Mapping[Head, FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
+    """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
     count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []
     sharing: dict[Head, FoundModule] = {}

@@ -206,6 +206,7 @@ def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: floa
 
 
 def _matches(pattern: str, module: str, where: str, deadline: float) -> bool:
+    """Return whether a module's name ends with a pattern, which is a plain name or a regular expression."""
     left = deadline - time.monotonic()
     try:
         if left <= 0:

@@ -196,6 +196,7 @@ def _read_gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
 
 
 def _read_awq(stored: Tensors, module: str) -> Tensor:
+    """Read a weight whose groups of inputs are contiguous."""
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
     numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
     inputs = len(numbers) // len(scales)
@@ -242,6 +243,7 @@ def _read_eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
 
 
 def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
+    """Compute the distance between neighbouring numbers, as a root mean square over all rows."""
     return _root_mean_square(stored, scales) / INT8_RANGE
 
 
@@ -250,6 +252,7 @@ def _read_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> T
 
 
 def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
+    """Compute the distance between neighbouring levels, as a root mean square over the numbers."""
     import torch
 
     levels, places = stored.read(f"{weight}.quant_map").float().sort()

@@ -405,6 +405,7 @@ def mass_chance(r: int, d: int) -> float:
 
 
 def _traces_by_chance(r: int, d: int) -> Numbers:
+    """Average distances from the identity over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors."""
     if min(2 * r, d) > WIDEST:
         return {
             "qk_identity_distance": math.sqrt(1.0 - d**-2),

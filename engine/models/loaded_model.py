@@ -112,6 +112,7 @@ def require_path(modules: Mapping[str, nn.Module], path: str) -> str:
 
 
 def _path_by_rules(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find the only attention module of the same layer number that is not of another stack."""
     stack = stack_named(path)
     fits = []
     for name, _ in loaded_attention(modules):

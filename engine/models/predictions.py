@@ -197,7 +197,10 @@ class Predictor:
                 yield states, some, self._logits_of_states(prompt, flat[some], len(seen) - 1, check)
 
     def _logits_of_states(self, prompt: Prompt, states: Tensor, calls: int, check: Check) -> Tensor:
-        """Give the logits, (states, vocabulary), if the last of so many calls of blocks gave (states, width)."""
+        """Give the logits, (states, vocabulary) float32, if the last of so many calls of blocks gave (states, width).
+
+        `EngineError` when what follows needs more than the states.
+        """
         for sentences in (1, len(states)):  # a few models need one sentence per state from the start
             try:
                 with self.stream.ending_with(calls, states):

@@ -70,7 +70,10 @@ def is_reordered(config: Any) -> bool:
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
-    """Make the configuration of a model, or of the part of it that has a layer."""
+    """Make the configuration of a model, or of the part of it that has a layer.
+
+    For a text model inside a larger one, ``settings`` are the text model's.
+    """
     silence_transformers()
     own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
     inner = settings.get("text_config")

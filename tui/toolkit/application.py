@@ -30,12 +30,12 @@ from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeC
 from tui.toolkit.output import LastFrame, only_difference
 from tui.toolkit.themes import ANSI, OWN, default_theme
 
-MOMENT = 0.01
-"""Seconds."""
-
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """The classes of screens by their columns and rows."""
+
+MOMENT = 0.01
+"""Seconds."""
 
 LOOKS = 100
 """How many such moments a key waits, at most, for what the previous key has opened."""
