@@ -41,6 +41,7 @@ PAIRS = (
     ("app.next_match", "app.previous_match"),
     ("app.back", "app.forward"),
     ("app.more", "app.less"),
+    ("heatmap.next_found", "heatmap.previous_found"),
     ("heatmap.zoom_in", "heatmap.zoom_out"),
     ("heatmap.page_left", "heatmap.page_right"),
     ("export.previous_format", "export.next_format"),
