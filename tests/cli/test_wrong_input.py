@@ -46,6 +46,12 @@ def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal() -> Non
     assert "Traceback" not in after
 
 
+def test_the_explorer_names_the_home_folder_of_an_unknown_user() -> None:
+    with Terminal(COMMAND, "~nobody-is-called-so/model") as terminal:
+        assert terminal.exit_code(10.0) == 1
+        assert "home folder of an unknown user; check the path" in terminal.text()
+
+
 def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: TinyModel) -> None:
     assert "attn-tui export MODEL VIEW" in refusal(tiny_model("gpt2"), run=attn_tui_apart)
 

@@ -9,7 +9,6 @@ import sys
 import warnings
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -195,7 +194,7 @@ def explore(
     from tui.cli.launch import launch, launch_survey
 
     is_ascii = bool(ascii_reason()) if ascii_only is None else ascii_only
-    if model is not None and Path(model).expanduser().is_dir():
+    if model is not None and os.path.isdir(os.path.expanduser(model)):
         from engine.surveys.survey_folder import SurveyFolder
 
         if (folder := SurveyFolder.at(model)) is not None:
