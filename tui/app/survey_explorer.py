@@ -58,14 +58,12 @@ class SurveyExplorer(TerminalApp):
     def get_default_screen(self) -> SurveyScreen:
         """Make the screen."""
         self.main = SurveyScreen()
+        self.main.on_change = self._changed
         return self.main
 
-    def on_mount(self) -> None:
-        """Read once the first frame is painted."""
-        self.main.on_change = self._changed
-        self.main.layer_map.focus()
-        self.main.draw()
-        self.main.call_after_refresh(start_work, self, self._begin, "begin")  # once the screen has its parts
+    @on(SurveyScreen.Opened)
+    def _opened(self) -> None:
+        start_work(self, self._begin, "begin")
 
     async def _begin(self) -> None:
         """Find out what the survey measures, and wait for its first table where there is none yet."""

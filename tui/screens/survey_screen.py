@@ -15,6 +15,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -102,6 +103,9 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         "app.zoom": "All steps",
     }
 
+    class Opened(Message):
+        """The screen has its parts."""
+
     def __init__(self) -> None:
         super().__init__(id="survey")
         self.place = SurveyPlace()
@@ -142,6 +146,12 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
         yield self.key_line
         yield self.prompt
+
+    def on_mount(self) -> None:
+        """Show that the survey is being read."""
+        self.layer_map.focus()
+        self.draw()
+        self.post_message(self.Opened())
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout."""
