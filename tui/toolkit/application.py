@@ -256,6 +256,7 @@ class TerminalApp(App[None]):
         if self.finish is not None and self._driver is not None:
             self._driver.close()  # after the last codes that restore the terminal
             self.finish()
+        self.workers.cancel_all()  # work in between would draw on widgets that are gone
         await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
