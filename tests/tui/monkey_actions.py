@@ -126,7 +126,7 @@ async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], Non
         app.post_message(events.AppFocus())
     end, looks = time.monotonic() + PATIENCE, 0
     while not has_ended(app) and looks < LOOKS:
-        is_told_more = bool(app.main.progress_line.shown.plain)  # of work that nobody awaits any more
+        is_told_more = bool(app.main.top_line.progress)  # of work that nobody awaits any more
         is_at_rest = rests(app) and not is_closing(app) and not is_told_more
         looks = looks + 1 if is_at_rest else 0
         await (wait_for_widgets(pilot) if is_at_rest else asyncio.sleep(LOOK))

@@ -136,7 +136,7 @@ class Explorer(TerminalApp):
             # By default the process would end at once and leave the terminal in the alternate screen.
             loop.add_signal_handler(name, self._hang_up, name)
         if self.start.model is not None:
-            self.main.model_line.show(f"opening {self.start.model} …")
+            self.main.top_line.show(f"opening {self.start.model} …")
         if self.start.config is not None and self.start.config.keys:
             self.set_keymap(self.start.config.keys)
         self.main.tree_widget.focus()
@@ -348,7 +348,7 @@ class Explorer(TerminalApp):
             else:
                 start_work(self, partial(self._choose_again, str(error)), "change model", is_alone=False)
             return
-        self.main.model_line.show(comparison_line(comparison))
+        self.main.top_line.show(comparison_line(comparison))
         stores.other = short_name(comparison.other)
         stores.arrived()
         for note in filter(None, (*comparison.other.notes, comparison.note)):

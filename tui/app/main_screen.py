@@ -37,7 +37,7 @@ from tui.views.guide import Guide
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
 from tui.widgets.key_line import KeyLine
-from tui.widgets.line import Frame, Line
+from tui.widgets.line import Frame, TopLine
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -97,8 +97,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.sentences = sentences
         self.session = Session()
         self.tree_widget = HeadTree()
-        self.model_line = Line(classes="model-line")
-        self.progress_line = Line(classes="progress-line")
+        self.top_line = TopLine()
         self.guide = Guide()
         self.key_line = KeyLine()
         self.key_line.leaves_out = lambda name: self._views is not None and self._views.has_no_effect(name)
@@ -110,9 +109,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Lay out the frame, without the views."""
-        with Horizontal(id="top"):
-            yield self.model_line
-            yield self.progress_line
+        yield self.top_line
         yield self.guide
         with Horizontal(id="body"), Frame("side", title_line=self.tree_widget.title_line, key="app.tree"):
             yield self.tree_widget.title_line
@@ -169,7 +166,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 self.prompt.close()
                 self.set_focus(self.tree_widget)
                 self.sentence_input.show_read("", None)
-                self.model_line.show("")
+                self.top_line.show("")
                 views.set_class(before.has_class("-zoomed"), "-zoomed")
                 await before.remove()
             await self.query_one("#body").mount(views)
@@ -186,7 +183,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         stores = Stores(self.engine, outline, self._draw_soon, report)
         self.views.open(stores)
         stores.maps.has_read = self._has_read
-        self.model_line.show(model_line(outline))
+        self.top_line.show(model_line(outline))
         self.tree_widget.fill(stores)
         for note in outline.notes:
             self.notify(note, severity="warning")
@@ -263,7 +260,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of long work, and nothing once it is done."""
         bar = progress_bar(progress) if self.has_class("-framed") else ""
-        self.progress_line.show("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
+        self.top_line.show_progress("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
 
     # --- the focus
 

@@ -116,7 +116,7 @@ class SurveyExplorer(TerminalApp):
             self.main.show(models, labels)
 
     def _show_progress(self, progress: Progress) -> None:
-        self.main.progress_line.show("" if progress.finished else progress_text(progress))
+        self.main.top_line.show_progress("" if progress.finished else progress_text(progress))
 
     # --- keys
 

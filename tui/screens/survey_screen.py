@@ -41,7 +41,7 @@ from tui.toolkit.keys import HEADS, MEASURING, MOVING, TAKING_AWAY, VIEWS, share
 from tui.toolkit.screen import TerminalScreen
 from tui.widgets.field import candidates
 from tui.widgets.key_line import KeyLine
-from tui.widgets.line import Frame, Line
+from tui.widgets.line import Frame, Line, TopLine
 from tui.widgets.step_curve import StepCurve
 from tui.widgets.step_map import StepMap, StepValues
 
@@ -114,8 +114,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         self.labels: Labels = ()
         self.failed = self.models = 0
         self.on_change: Callable[[SurveyPlace, SurveyPlace], None] = lambda before, after: None
-        self.title_line = Line(classes="model-line")
-        self.progress_line = Line(classes="progress-line")
+        self.top_line = TopLine()
         self.layer_map = StepMap("layers")
         self.head_map = StepMap("heads")
         self.curve = StepCurve()
@@ -129,9 +128,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Lay out the parts."""
-        with Horizontal(id="top"):
-            yield self.title_line
-            yield self.progress_line
+        yield self.top_line
         with Horizontal(id="survey-body"):
             with Vertical(id="survey-maps"):
                 for name, map in (("layers", self.layer_map), ("heads", self.head_map)):
@@ -268,7 +265,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         models = f" · {self.models} models" if self.models > 1 else ""
         failed = f" · {self.failed} failed: failures.parquet says why" if self.failed else ""
         survey = Text("survey ", "bold").append(escape_text(_short(self.place.model)))
-        self.title_line.show(survey.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
+        self.top_line.show(survey.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
         label, since = self._label(shown, number)
         is_label = f"{label} since {_at_step(since)}" if label else ""
         of_curve = " · ".join(filter(None, (name, measure, is_label)))

@@ -35,6 +35,27 @@ class Line(Static):
             self.update(new, layout=is_auto and is_longer)
 
 
+class TopLine(Line):
+    """What is open, and at the right what is being worked on; as that changes often, it lays nothing out anew."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="top-line")
+        self.progress = ""
+
+    def show_progress(self, text: str) -> None:
+        """Change what is being worked on; nothing with an empty text."""
+        if (new := text.translate(_PICTURES)) != self.progress:
+            self.progress = new
+            self.refresh()
+
+    def render(self) -> Content:
+        """Cut what is open where both do not fit."""
+        right = f"  {self.progress}" if self.progress else ""
+        room = max(self.content_size.width - cell_len(right), 0)
+        left = Content.from_rich_text(self.shown).truncate(room, ellipsis=True, pad=True)
+        return left + Content.styled(right, "$text-muted")
+
+
 class TitleLine(Line):
     """A title that is shortened to its width."""
 

@@ -33,7 +33,7 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
 from tests.tiny_models import VOCABULARY
-from tests.tui.explorer import explorer, settle, shown, until
+from tests.tui.explorer import explorer, settle, until
 from tui.app.explorer import Explorer
 from tui.cli.headless import StatusLine
 from tui.drawing.progress import progress_text
@@ -157,16 +157,16 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
         await until(pilot, lambda: "is getting ready" in pane.message)
         app.engine._advance(Progress("importing torch", 3, 0, "seconds"))
         await until(pilot, lambda: pane.message.startswith("importing torch 3 s; then "))
-        assert shown(app.main.progress_line) == "importing torch 3 s"
+        assert app.main.top_line.progress == "importing torch 3 s"
         app.engine._advance(Progress("reading weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
         await until(pilot, lambda: "is loading: 5.0 GB of 20 GB, 15 s left; then it reads" in pane.message)
         app.engine._advance(Progress("reading the sentence", 3, 40, "layers"))
         await until(pilot, lambda: pane.message.endswith("is reading the sentence: 3 of 40 layers …"))
         app.engine._advance(Progress("reading the sentence", 4, 40, "layers", 0.5))
         await until(pilot, lambda: pane.message.endswith("4 of 40 layers, 75 s left …"))
-        assert shown(app.main.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
+        assert app.main.top_line.progress == "reading the sentence  4 / 40 layers · 75 s left"
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
-        await until(pilot, lambda: not shown(app.main.progress_line))
+        await until(pilot, lambda: not app.main.top_line.progress)
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
@@ -317,7 +317,7 @@ async def test_the_view_shows_progress_and_escape_gives_it_up(
         await until(pilot, lambda: pane(app).grid.message == "computing …")
         app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
         await until(pilot, lambda: pane(app).grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
-        assert shown(app.main.progress_line) == "predicting  3 / 40 layers · 75 s left"
+        assert app.main.top_line.progress == "predicting  3 / 40 layers · 75 s left"
         app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
         await until(pilot, lambda: [name for _, name, _ in begun] == ["predictions"])
         app.main.action_leave()
@@ -342,7 +342,7 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
         await until(pilot, lambda: [name for _, name, _ in begun] == ["ablation"])
         app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
         await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
-        assert shown(app.main.progress_line) == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
+        assert app.main.top_line.progress == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
         pane(app).filter_by("head = 1")
         pane(app).focus_view()
         await until(pilot, lambda: "/ Filter" in app.main.key_line.render().plain)
@@ -359,7 +359,7 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
         await pilot.press("9")
         await settle(pilot)
         assert pane(app).counts == (8, 8)
-        assert not shown(app.main.progress_line)
+        assert not app.main.top_line.progress
 
 
 @pytest.mark.usefixtures("told_at_once")

@@ -131,7 +131,7 @@ async def test_a_copied_row_of_a_spectrum_is_called_a_row() -> None:
 async def test_copying_text_selected_with_the_mouse_says_so() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
         await press_slowly(pilot, "1")
-        line = app.main.model_line
+        line = app.main.top_line
         app.screen.selections = {line: Selection(Offset(0, 0), Offset(4, 0))}
         await press_slowly(pilot, "ctrl+c")
         (said,) = app._notifications

@@ -54,7 +54,7 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
         text = screen_text(app)
         assert " ind" in text
         assert "spectra L1H0 · induction" in text
-        assert shown(app.main.progress_line) == ""
+        assert app.main.top_line.progress == ""
         await pilot.press("2")
         await pilot.pause()
         assert "ranks layer 1  " in shown(app.views.ranks.title_line), "a layer has no label"

@@ -55,7 +55,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
     model, other = pair
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
-        assert shown(app.main.model_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
+        assert shown(app.main.top_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
         await press(pilot, "unbound:app.changes")
         pane = active_table(app)
         assert pane.shown is not None
@@ -337,13 +337,13 @@ async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, 
     async with explorer(first) as (app, pilot):
         app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
         await press(pilot, "colon", *f"vs {second}", "enter")
-        assert f"{first.name} vs {second.name}" in shown(app.main.model_line)
+        assert f"{first.name} vs {second.name}" in shown(app.main.top_line)
         assert app.session.shown.selected == Head("decoder", 1, 2)
         assert app.session.shown.pins == (Head("decoder", 0, 1),)
         await press(pilot, "colon", *"changes", "enter")
         assert app.views.active.view == "changes"
         await press(pilot, "colon", "v", "s", "enter")
-        assert " vs " not in shown(app.main.model_line)
+        assert " vs " not in shown(app.main.top_line)
 
 
 async def test_a_second_model_that_does_not_open_is_reported_and_the_first_stays(tiny_model: TinyModel) -> None:
