@@ -18,7 +18,7 @@ from tui.toolkit.application import MOMENT, LastingNotification
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
 
-FRAMES = 20
+FRAMES = 5
 """Frames a second that are drawn by the clock: a test waits for the last one, which is drawn at once."""
 
 LOOKS = 2
