@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from functools import partial
+from glob import escape, glob
 
 import click
 
@@ -103,7 +105,13 @@ class WhereTo:
         return "" if text else f"{named} · {self._complete} completes"
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List the heads, places and commands that a text may become."""
+        """List the heads, places and commands that a text may become, or files and folders after a word that takes one.
+
+        A slash at the end of a folder lists what is in it.
+        """
+        word, _, behind = text.partition(" ")
+        if behind and word in (OPEN, VS, EXPORT):
+            return tuple(f"{word} {path}" for path in sorted(glob(f"{escape(os.path.expanduser(behind))}*")))
         if not self._off.takes(text):
             begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
             heads = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))

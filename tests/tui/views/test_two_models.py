@@ -336,7 +336,7 @@ async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, 
     shutil.copytree(first, second)
     async with explorer(first) as (app, pilot):
         app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
-        await press(pilot, "colon", *f"vs {second}", "enter")
+        await press(pilot, "colon", *f"vs {tmp_path}/sec", "tab", "enter")
         assert f"{first.name} vs {second.name}" in shown(app.main.top_line)
         assert app.session.shown.selected == Head("decoder", 1, 2)
         assert app.session.shown.pins == (Head("decoder", 0, 1),)
