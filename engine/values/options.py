@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from engine.values.errors import EngineError
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """The options of one run.
+    """The options of one run; `EngineError` for a device or dtype of no such name.
 
     Attributes
     ----------
     device : ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-    dtype : in which the model runs a sentence; ``auto`` keeps the stored one. Spectra are always float64.
+    dtype : of `DTYPES`, in which the model runs a sentence; ``auto`` keeps the stored one. Spectra are always float64.
     revision : branch, tag or commit of a Hub model.
     use_cache : whether spectra are kept on disk between runs.
     trust_remote_code : whether code that comes with a model may run.
@@ -37,6 +42,12 @@ class EngineOptions:
     other_revision: str | None = None
     keep_recent: bool = True
     is_browsing: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+            raise EngineError(f"no device is named '{self.device}'; give auto, cpu, cuda, cuda:N or mps")
+        if self.dtype not in DTYPES:
+            raise EngineError(f"no dtype is named '{self.dtype}'; give {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
 
     def for_another_model(self) -> EngineOptions:
         """Drop the options of one model, such as its revision."""

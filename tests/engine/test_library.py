@@ -200,6 +200,8 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model.directions("L1H0", first=0), "first is 0"),
     (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),
     (lambda model: engine.open_model(torch.nn.Linear(2, 2)), "Linear is not the name of a model; open_module"),  # type: ignore[arg-type]
+    (lambda model: engine.open_model("demo", device="gpu"), "no device is named 'gpu'; give auto, cpu, cuda"),
+    (lambda model: engine.open_model("demo", dtype="fp16"), "no dtype is named 'fp16'; give auto, float32, bfloat16"),
     (lambda model: model.heads("labels"), "no part 'labels'"),
     (lambda model: model.table("nothing"), "there is no table 'nothing'"),
     (lambda model: model.attention("", "L0"), "."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -17,7 +16,7 @@ from engine.checkpoints.json_files import CACHED
 from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
 from engine.store.files import write_log
 from engine.values.errors import EngineError
-from engine.values.options import EngineOptions, limit_threads
+from engine.values.options import DTYPES, EngineOptions, limit_threads
 from engine.values.views import Query
 from tui.cli.standard_streams import is_stream_error, unwritable
 
@@ -62,9 +61,10 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Take the name of a device; whether this machine has it turns out when it is used."""
-    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value.lower()):
-        raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
-    return value.lower()
+    try:
+        return EngineOptions(device=value.lower()).device
+    except EngineError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 class Fish(FishComplete):
@@ -182,7 +182,7 @@ running_options = _decorator(
     ),
     click.option(
         "--dtype",
-        type=any_case(("auto", "float32", "bfloat16", "float16")),
+        type=any_case(DTYPES),
         default="auto",
         help="The model's dtype for a sentence; spectra are always float64.",
     ),
