@@ -145,6 +145,8 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
             if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
                 report(unit.progress.done, unit.progress.total)
             yield unit
+    if query.text and (notice := (yield from model.spell(query.text)).notice):
+        yield RowGroup(lacking=(notice,))
 
 
 def _of_module(name: str, what: str) -> Callable[[OpenModel, Query], Any]:

@@ -125,12 +125,15 @@ def test_what_the_model_or_the_machine_does_not_have(
 
 
 def test_a_sentence_longer_than_the_context_is_cut_with_a_notice(tiny_model: TinyModel, tmp_path: Path) -> None:
-    file = tmp_path / "maps.csv"
-    asked = ("--text", "the cat " * 200, "--head", "0.0", "-o", file)
-    done = attn_tui_apart("export", tiny_model("gpt2"), "attention", *asked)
+    file, model = tmp_path / "maps.csv", tiny_model("gpt2", with_head=True)
+    text = ("--text", "the cat " * 200)
+    done = attn_tui_apart("export", model, "attention", *text, "--head", "0.0", "-o", file)
     assert done.returncode == 0
     assert "the model reads the first 64" in done.stderr
     assert file.read_text(encoding="utf-8").count("\n") == 1 + 64 * 64
+    for view in ("predictions", "lens", "contributions", "ablation", "explain", "rollout", "heads"):
+        done = attn_tui("export", model, view, *text)
+        assert done.stderr.count("the model reads the first 64") == 1, view
 
 
 @pytest.mark.parametrize("place", ["nowhere/ranks.csv", "."])

@@ -241,7 +241,8 @@ class TablePane(RowsPane):
             self._show_table(table, place)
         elif place is not None:
             self.grid.go_to(place)
-        lacking = " ".join(filter(None, (left_out_title(table.left_out), *table.lacking)))
+        notices = (each.removeprefix("the model reads the ") for each in table.lacking)
+        lacking = " ".join(filter(None, (left_out_title(table.left_out), *notices)))
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.show_drawn([*title, *self._pair, without, *map(fact_part, self._said)], state)
         if has_other_head and had_head and place is not None and selected is not None:
