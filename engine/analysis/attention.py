@@ -103,8 +103,6 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
             lacking.append(error)
             yield RowGroup(lacking=(str(error),))
             continue
-        if done == len(lacking) and maps.sentence.notice:
-            yield RowGroup(lacking=(maps.sentence.notice,))
         yield maps
         del maps
     if lacking and len(lacking) == len(places):

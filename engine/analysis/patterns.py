@@ -126,13 +126,14 @@ def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
 def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compute the rows of one layer's heads."""
     yield Lane.MODEL
-    notice = "" if query.text is None else (yield from model.read(query.text)).notice
+    if query.text is not None:
+        yield from model.read(query.text)
     with model.reporter("measuring on random tokens", "layers run") as report:
         repeated = (yield from _measured_repeats(model, report)).mean(layer.name)
     found = repeated
     if query.text is not None:
         found = yield from _or_reason(_measure_sentence(model, query.text, layer))
-    note = found.reason or repeated.reason or notice
+    note = found.reason or repeated.reason
     rows: list[tuple[Cell, ...]] = []
     for head in wanted_heads(layer, query):
         (own, chance), (of_repeats, its_chance) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)

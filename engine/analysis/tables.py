@@ -128,6 +128,7 @@ def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
     """Compute the arrays of ``attention`` or ``matrices``, one at a time."""
     yield from with_torch()
     yield from _of_module(name, "arrays")(model, query)
+    yield from _notice(model, query)
 
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
@@ -145,7 +146,14 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
             if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
                 report(unit.progress.done, unit.progress.total)
             yield unit
-    if query.text and (notice := (yield from model.spell(query.text)).notice):
+    yield from _notice(model, query)
+
+
+def _notice(model: OpenModel, query: Query) -> Groups:
+    """Say if the sentence was longer than the model reads."""
+    if not query.text or model.outline.context is None:
+        return
+    if notice := (yield from model.spell(query.text)).notice:
         yield RowGroup(lacking=(notice,))
 
 

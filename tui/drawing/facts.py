@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -21,6 +21,11 @@ def short_name(outline: ModelOutline) -> str:
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
 
 
+def brief_notice(notice: str) -> str:
+    """Shorten for a title that a model reads only the first tokens of a sentence."""
+    return notice.removeprefix("the model reads the ")
+
+
 def distance_text(distance: int | None, outline: ModelOutline) -> str:
     """Describe the distance from the query back to the key; empty where positions are left out."""
     if distance is None:
@@ -33,11 +38,6 @@ def subject_of(name: Head | None, distance: int | None = None) -> str:
     """Write a table's subject for a file's name: the head, layer or model, and the distance of QK if there is one."""
     subject = "model" if name is None else str(name)
     return subject if distance is None else f"{subject}-distance{distance}"
-
-
-def off_subject(off: Sequence[Head]) -> str:
-    """Name the heads that are off in a file's name; empty if none is."""
-    return f"-without-{'-'.join(map(str, off))}" if off else ""
 
 
 def _counts(values: list[int]) -> str:

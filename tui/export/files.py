@@ -18,12 +18,13 @@ from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural
 from engine.values.errors import EngineError
+from engine.values.heads import NAMED_HEADS, Off
 from engine.values.memory import size
 from engine.values.outline import ModelOutline
 from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
-from engine.values.views import DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
-from tui.drawing.facts import off_subject, short_name, subject_of
+from engine.values.views import ABLATION, DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
+from tui.drawing.facts import short_name, subject_of
 from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.state.tables import measured_tokens
@@ -201,12 +202,12 @@ class ExportFiles:
             return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
         if what is not What.MODEL:
             stack, subject = pane.table_subject()
-            return file_stem(outline, stack, subject, pane.table_name)
+            return file_stem(outline, stack, subject + off_subject(shown.off, pane.table_name), pane.table_name)
         name = self._table_name()
         options = APPLICABLE[name]
         subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
         subject += "-folded" if "fold_norm" in options and shown.folds else ""
-        return file_stem(outline, None, subject + off_subject(shown.off.heads) * (name == "attention"), name)
+        return file_stem(outline, None, subject + off_subject(shown.off, name), name)
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -370,6 +371,21 @@ class ExportFiles:
     @property
     def _said_before(self) -> str:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
+
+
+def off_subject(off: Off, table: str) -> str:
+    """Name the heads that are off for a table, and by what, in its file's name.
+
+    Examples
+    --------
+    >>> off_subject(Off(by_mean=True), "ablation"), off_subject(Off(by_mean=True), "predictions")
+    ('-by-mean', '')
+    """
+    count = len(off.heads)
+    if "off" not in APPLICABLE.get(OF_MODEL.get(table, table), ()) or not (count or table == ABLATION.name):
+        return ""
+    names = "-".join(map(str, off.heads)) if count <= NAMED_HEADS else f"{count}-heads"
+    return f"-without-{names}" * bool(count) + "-by-mean" * off.by_mean
 
 
 def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:

@@ -15,7 +15,7 @@ from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
 from engine.values.heads import DELTA, Head, no_attention
 from engine.values.table import AnyTable
-from tui.drawing.facts import off_subject
+from tui.drawing.facts import brief_notice
 from tui.drawing.levels import Scale
 from tui.drawing.titles import Part, cell_part, fact_part
 from tui.drawing.token_spelling import spell_map
@@ -133,7 +133,7 @@ class AttentionPane(SentencePane):
             title.append(fact_part(f"entropy {entropy:.2f}", " · "))
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
-        notice = ", ".join(filter(None, (sentence.notice.removeprefix("the model reads the "), *as_text)))
+        notice = ", ".join(filter(None, (brief_notice(sentence.notice), *as_text)))
         self.show_drawn([*title, fact_part(notice, style="italic")])
         self._refresh_lines()
 
@@ -168,11 +168,10 @@ class AttentionPane(SentencePane):
         return "rollout" if self.shown_name is not None and self.shown_name.is_rollout else self.view
 
     def table_subject(self) -> tuple[str | None, str]:
-        """Name the map on screen, and the heads that are off."""
+        """Name the map on screen."""
         if (name := self.shown_name) is None:
             raise self.nothing_drawn
-        of = "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
-        return name.stack, of + off_subject(self.session.shown.off.heads)
+        return name.stack, "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
 
     async def whole_map(self) -> AttentionMap:
         """Give all weights of the map on screen; `EngineError` when there is none, or it cannot be computed again."""

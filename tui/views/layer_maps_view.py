@@ -13,6 +13,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.table import AnyTable
+from tui.drawing.facts import brief_notice
 from tui.drawing.levels import Scale
 from tui.drawing.readout import weight_readout
 from tui.drawing.titles import Part, fact_part, layer_part, off_part
@@ -72,7 +73,7 @@ class HeadsPane(SentencePane):
         if found is not self._drawn:
             self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
         self.of_layer = layer
-        notice = sentence.notice.removeprefix("the model reads the ")
+        notice = brief_notice(sentence.notice)
         labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
         written = [
             f"H{head.head}{'*' if head in shown.pins else ''}{f' {label}' if label else ''}"

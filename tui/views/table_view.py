@@ -15,8 +15,20 @@ from engine.values.errors import NotFolded
 from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
 from engine.values.heads import Head, head_text
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
-from engine.values.views import CONTRIBUTIONS, HEADS, LENS, PREDICTIONS, VIEWS, Scope, View, explain, meaning, ring_of
-from tui.drawing.facts import distance_text, short_name, subject_of
+from engine.values.views import (
+    ABLATION,
+    CONTRIBUTIONS,
+    HEADS,
+    LENS,
+    PREDICTIONS,
+    VIEWS,
+    Scope,
+    View,
+    explain,
+    meaning,
+    ring_of,
+)
+from tui.drawing.facts import brief_notice, distance_text, short_name, subject_of
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
@@ -50,6 +62,8 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
             parts.append(off_part(shown.off, outline.stacks, " · " if not is_of_model else "  " if parts else " "))
         else:
             parts.append(fact_part("with all heads on", "  " if is_of_model else " · "))
+    elif view is ABLATION:
+        parts.append(Part("by mean", " ") if shown.off.by_mean else fact_part("by zero", " "))
     is_of_one = is_of_model and "text" in view.needs and (shown.off.heads or "vs" not in view.option_columns)
     if stores.engine.is_comparing and is_of_one:
         parts.append(fact_part(f"of {short_name(outline)}"))
@@ -241,8 +255,7 @@ class TablePane(RowsPane):
             self._show_table(table, place)
         elif place is not None:
             self.grid.go_to(place)
-        notices = (each.removeprefix("the model reads the ") for each in table.lacking)
-        lacking = " ".join(filter(None, (left_out_title(table.left_out), *notices)))
+        lacking = " ".join(filter(None, (left_out_title(table.left_out), *map(brief_notice, table.lacking))))
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.show_drawn([*title, *self._pair, without, *map(fact_part, self._said)], state)
         if has_other_head and had_head and place is not None and selected is not None:

@@ -43,7 +43,7 @@ class TopLine(Line):
         self.progress = ""
 
     def show_progress(self, text: str) -> None:
-        """Change what is being worked on; nothing with an empty text."""
+        """Change what is being worked on; an empty text stands for nothing."""
         if (new := text.translate(_PICTURES)) != self.progress:
             self.progress = new
             self.refresh()

@@ -24,6 +24,7 @@ from tests.tui.explorer import (
     until,
 )
 from tui.app.explorer import Explorer
+from tui.export.files import Choice, What
 from tui.state.marked_heads import say_switched, switch_heads
 from tui.views.table_view import TablePane
 
@@ -211,8 +212,22 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         assert "space Off" not in foot(app), "all its rows are of one head"
 
 
-async def test_the_command_for_a_file_names_all_heads_that_are_off_at_once(tiny_model: TinyModel) -> None:
+async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_replaces_them(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
+        files = app.main.exporting
+
+        def name() -> str:
+            return files.suggest(Choice(What.VIEW, "csv")).stem.partition("-")[2]
+
+        await press_slowly(pilot, "9")
+        assert name() == "model-ablation"
+        await command(pilot, "by-mean")
+        assert name() == "model-by-mean-ablation"
         await command(pilot, "off L0H1 L1H2")
-        await press(pilot, "9")
-        assert "--off 'L0H1 L1H2'" in app.main.exporting.command()
+        assert "--off 'L0H1 L1H2'" in files.command()
+        assert name() == "model-without-L0H1-L1H2-by-mean-ablation"
+        await press_slowly(pilot, "8")
+        await command(pilot, "off L0")
+        assert name() == "model-without-5-heads-by-mean-predictions"
+        await press_slowly(pilot, "1")
+        assert "without" not in name(), "ranks are of the weights"

@@ -149,7 +149,11 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         assert rows(active_table(app).shown) == asked(model, "ablation", query), "of all tokens still"
         await press_slowly(pilot, "unbound:app.by_mean")
         assert rows(active_table(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
-        await press_slowly(pilot, "unbound:app.by_mean", "O", "3")
+        await press_slowly(pilot, "O")
+        assert shown(active_table(app).title_line).startswith("ablation by mean")
+        await press_slowly(pilot, "unbound:app.by_mean")
+        assert shown(active_table(app).title_line).startswith("ablation by zero")
+        await press_slowly(pilot, "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2")
         assert np.allclose(shown_map(app).values, plain, atol=1e-6)
         await press_slowly(pilot, "left_curly_bracket", "left_square_bracket")
@@ -174,7 +178,7 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         assert {row[1] for row in rows(active_table(app).shown)} == {0, 1}
         assert "2 of 3 layers, stopped, 9 goes on" in shown(active_table(app).title_line)
         await filter_table(pilot, "change>9")
-        assert shown(active_table(app).title_line).startswith("ablation stopped, 9 goes on  0 of 8 so far  change>9")
+        assert shown(active_table(app).title_line).startswith("ablation  stopped, 9 goes on  0 of 8 so far  change>9")
         await press_slowly(pilot, "escape")
         assert "so far" not in shown(active_table(app).title_line), "all rows again"
         await press_slowly(pilot, "escape")
