@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import BASE
+from engine.checkpoints.transformers_library import restoring_transformers
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off, head_argument, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from polars import DataFrame
     from torch import nn
 
-    from engine.models.reader import MapReader
-    from engine.values.attention import AttentionMaps
+    from engine.values.attention import AttentionMaps, Sentence
     from engine.values.outline import LayerOutline, ModelOutline
     from engine.values.table import Table
 
@@ -59,7 +60,7 @@ class Model:
     outline: ModelOutline
 
     def __init__(self, model: OpenModel, *, is_live: bool = False) -> None:
-        self._model, self._is_live = model, is_live
+        self._model, self._is_live, self._lock = model, is_live, Lock()
         self._stacks = model.outline.stacks
         self.outline = model.outline
         model.notify = _warn
@@ -195,10 +196,8 @@ class Model:
 
     def attention(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        head = self._named(layer)
-        reader: MapReader = self._finish(self._model.reader(text, Off(self._heads(off)), head))
-        weights = reader.layer_maps(Head(head.stack, head.layer)).weights
-        return weights if head.head < 0 else weights[head.head]
+        weights, head = self.maps(text, layer, off=off).weights, self._named(layer).head
+        return weights if head < 0 else weights[head]
 
     def maps(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
@@ -208,7 +207,8 @@ class Model:
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
-        return finish(self._model.spell(text)).tokens
+        sentence: Sentence = self._finish(self._model.spell(text))
+        return sentence.tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
         """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
@@ -313,9 +313,10 @@ class Model:
         return table.frame
 
     def _finish(self, work: Work[Any]) -> Any:
-        if self._is_live:
-            self._model.forget()  # its weights may have changed
-        return finish(work)
+        with self._lock, restoring_transformers():
+            if self._is_live:
+                self._model.forget()  # its weights may have changed
+            return finish(work)
 
     def _named(self, name: int | str) -> Head:
         head = parse_head(_text(name), self._stacks)
@@ -363,7 +364,8 @@ class Weights:
 
             from engine.analysis.weights import arrays_of
 
-            by_head = arrays_of(self._model, self._model.outline.layer(self.name.whole_layer))
+            with restoring_transformers():
+                by_head = arrays_of(self._model, self._model.outline.layer(self.name.whole_layer))
             of_heads = list(by_head.values())
             self._read = (
                 {each: np.stack([arrays[each] for arrays in of_heads]) for each in of_heads[0]}
@@ -434,7 +436,8 @@ def open_model(
         device=device, dtype=dtype, revision=revision, base=base, layout=None if layout is None else Path(layout),
         trust_remote_code=trust_remote_code, use_cache=use_cache,
     )  # fmt: skip
-    return Model(OpenModel.open(str(name), options))
+    with restoring_transformers():
+        return Model(OpenModel.open(str(name), options))
 
 
 def open_module(

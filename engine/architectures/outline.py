@@ -333,13 +333,8 @@ def anatomy_of(
     entries: Mapping[str, TensorEntry],
     longest: int | None,
     notes: tuple[str, ...],
-    stored: Mapping[str, TensorEntry] | None = None,
 ) -> Anatomy:
-    """Put attention modules in reading order, and describe the whole model.
-
-    ``stored`` are the tensors that count towards its size, by default all ``entries``.
-    """
-    stored = entries if stored is None else stored
+    """Put attention modules in reading order, and describe the whole model."""
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
     first = next(iter(ordered.values()))
     outline = ModelOutline(
@@ -348,8 +343,8 @@ def anatomy_of(
         model_type,
         tuple(module.outline for module in ordered.values()),
         entries[first.weights["Q"]].dtype,
-        sum(entry.parameters for entry in stored.values()),
-        sum(entry.stored_bytes for entry in stored.values()),
+        sum(entry.parameters for entry in entries.values()),
+        sum(entry.stored_bytes for entry in entries.values()),
         longest,
         notes,
     )

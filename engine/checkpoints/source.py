@@ -202,7 +202,8 @@ class GgufSource(Source):
         except Exception as error:  # whatever the loader raises
             raise EngineError(f"{file} cannot be read by transformers: {error}") from error
         self.tensors = ModuleTensors(self.model)
-        self.anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (DEQUANTISED,))
+        anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (DEQUANTISED,))
+        self.anatomy = count_parameters(anatomy, self.model)
 
     @property
     def identity(self) -> str:
@@ -235,6 +236,13 @@ def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
         own_bytes = parameter.nbytes if is_own else 0
         result.append(Parameter(name, tuple(parameter.shape), dtype, own_bytes, "" if is_own else source))
     return tuple(sorted(result, key=_reading_order))
+
+
+def count_parameters(anatomy: Anatomy, module: nn.Module) -> Anatomy:
+    """Count a module's parameters in its outline, those with several names once."""
+    own = list(module.parameters())
+    count, stored_bytes = sum([each.numel() for each in own]), sum([each.nbytes for each in own])
+    return replace(anatomy, outline=replace(anatomy.outline, parameters=count, stored_bytes=stored_bytes))
 
 
 def _reading_order(parameter: Parameter) -> list[tuple[int, str]]:

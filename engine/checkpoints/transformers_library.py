@@ -116,14 +116,37 @@ def first_line(error: BaseException) -> str:
     return said.partition("\n")[0] or type(error).__name__
 
 
+_before: list[tuple[int, bool, int]] = []
+"""What `silence_transformers` changed: transformers' verbosity and progress bars, and accelerate's level."""
+
+
 def silence_transformers() -> None:
     """Keep transformers from writing warnings and progress bars over the screen."""
     with IMPORT_LOCK:
         import transformers
 
+    if not _before:
+        is_shown = transformers.logging.is_progress_bar_enabled()
+        _before.append((transformers.logging.get_verbosity(), is_shown, logging.getLogger("accelerate").level))
     transformers.logging.set_verbosity(logging.CRITICAL)  # errors are raised anyway
     transformers.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+
+@contextmanager
+def restoring_transformers() -> Iterator[None]:
+    """Undo `silence_transformers` at the end: a notebook loads other models with transformers."""
+    try:
+        yield
+    finally:
+        while _before:
+            import transformers
+
+            verbosity, is_shown, level = _before.pop()
+            transformers.logging.set_verbosity(verbosity)
+            if is_shown:
+                transformers.logging.enable_progress_bar()
+            logging.getLogger("accelerate").setLevel(level)
 
 
 def library_config(directory: Path) -> Any:

@@ -18,7 +18,7 @@ from engine.architectures.places import FoundModule, numbers_of
 from engine.architectures.rules import RULES, Layout, Rule, sibling, tensor_of
 from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
-from engine.checkpoints.source import Source, module_parameters
+from engine.checkpoints.source import Source, count_parameters, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
 from engine.models.model_loader import load_reader, words_of
 from engine.models.module_reader import AttentionWatch, Example, FoundAttention, ModuleCall, ModuleReader, watch_call
@@ -79,7 +79,7 @@ class ModuleSource(Source):
             self._given = (Rule(query, key, value, output, layout),)
         self.found: dict[Head, FoundAttention] = {}
         self.tensors: Tensors = ModuleTensors(self.module)
-        self.anatomy = self._find_anatomy()
+        self.anatomy = count_parameters(self._find_anatomy(), self.module)
 
     def _find_anatomy(self) -> Anatomy:
         if any(".lora_A." in name for name in self.tensors.entries):
@@ -102,7 +102,6 @@ class ModuleSource(Source):
         self.example, seen = watch_call(self.module, self.example)
         paths = {part: path for path, part in self.module.named_modules()}
         joined = join_heads(self.module)
-        real = self.tensors.entries
         self.tensors = ConvertedTensors(self.tensors, {name: each.conversion for name, each in joined.items()})
         found: dict[str, FoundAttention] = {}
         reasons: dict[str, None] = {}
@@ -126,7 +125,7 @@ class ModuleSource(Source):
             raise EngineError(next(iter(reasons)))
         modules = self._number_layers(list(found.values()))
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
-                          (FOUND_BY_RUNNING, *reasons), stored=real)  # fmt: skip
+                          (FOUND_BY_RUNNING, *reasons))  # fmt: skip
 
     def _rules(self, path: str) -> Iterator[Rule]:
         """Yield every rule that a module's names fit, in each layout and either orientation."""

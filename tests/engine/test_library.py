@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import polars
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 
 import engine
@@ -264,10 +266,16 @@ from engine import open_model
 assert "torch" not in sys.modules
 model = open_model("demo", use_cache=False)
 assert "torch" not in sys.modules
-import torch
-threads, grad, dtype = torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
+import torch, transformers
+
+def libraries():
+    log = transformers.logging
+    logs = log.get_verbosity(), log.is_progress_bar_enabled()
+    return *logs, torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
+
+own = libraries()
 print(model.spectrum("L0H0", "QK").shape, model.attention("the cat", "L0").shape, len(model.heads("patterns")))
-assert (torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()) == (threads, grad, dtype)
+assert libraries() == own, libraries()
 print([one for one, other in zip(before, state()) if one != other])
 """
 
@@ -276,6 +284,24 @@ def test_the_process_is_left_as_it_was() -> None:
     first, second = run_apart(UNTOUCHED).splitlines()
     assert first == "(32,) (8, 4, 4) 32"
     assert second == "[]"
+
+
+def test_threads_may_share_a_model(demo: Model) -> None:
+    texts = [" ".join(TEXT.split()[:count]) for count in range(1, 7)] * 4
+    expected = [demo.attention(text, "L1") for text in texts]
+    model = engine.open_model("demo", use_cache=False)
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda text: model.attention(text, "L1"), texts)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_parameters_with_two_names_count_once(tiny_model: TinyModel) -> None:
+    module = transformers.AutoModelForCausalLM.from_pretrained(tiny_model("gpt2", with_head=True))
+    outline = engine.open_module(module).outline
+    assert outline.parameters == sum(each.numel() for each in module.parameters())
+    assert outline.stored_bytes == 4 * outline.parameters
+    assert module.lm_head.weight is module.transformer.wte.weight
 
 
 def test_sound_models_give_no_warnings(demo: Model) -> None:
