@@ -297,9 +297,9 @@ class Model:
         query = self._query(layer, head, text=text, position=position, key=key, top=top, first=first)
         return self.table("explain", query)
 
-    def check(self) -> DataFrame:
-        """Check for every layer that the heads are those that the model computes with."""
-        return self.table("check", Query())
+    def check(self, layer: Layer = None) -> DataFrame:
+        """Check for every layer, or for one, that the heads are those that the model computes with."""
+        return self.table("check", replace(self._query(layer), head=None))
 
     # --- any view
 

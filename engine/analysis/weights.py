@@ -13,9 +13,9 @@ import numpy as np
 from engine.analysis.attention import Arrays
 from engine.analysis.layers import NOTHING, compute_layers
 from engine.analysis.open_model import OpenModel
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import EngineError, LayerLeftOut, Superseded
 from engine.values.heads import DELTA, Head, head_argument
-from engine.values.outline import LayerOutline, LayerProof, ModelOutline, Parameter
+from engine.values.outline import Finding, LayerOutline, LayerProof, ModelOutline, Parameter
 from engine.values.progress import Lane, Progress, finish
 from engine.values.table import PROOF_COLUMNS, Cell, Groups, Row, RowGroup, Table
 from engine.values.views import Query
@@ -172,19 +172,24 @@ def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.
 def rows_of_check(model: OpenModel, query: Query) -> Groups:
     """Check layer by layer; the model reads a few tokens for it."""
     yield Lane.MODEL
-    for proof, progress in proofs(model):
+    for proof, progress in proofs(model, query.layer):
         yield RowGroup(list(proof_rows([proof])), progress=progress)
 
 
-def proofs(model: OpenModel) -> Iterator[tuple[LayerProof, Progress]]:
+def proofs(model: OpenModel, only: Head | None = None) -> Iterator[tuple[LayerProof, Progress]]:
     """Check, layer by layer on the model's lane, that the heads are those that the model computes with."""
     reader = finish(model.reader())
     from engine.models.proof import prove
 
     seen = reader.observe(model.check)
-    layers = model.outline.attending_layers
+    layers = [layer for layer in model.outline.attending_layers if only in (None, layer.name)]
     for done, layer in enumerate(layers, start=1):
-        proof = prove(model.source.anatomy.modules[layer.name], model.layer_weights(layer.name), seen[layer.name])
+        module = model.source.anatomy.modules[layer.name]
+        try:
+            proof = prove(module, model.layer_weights(layer.name), seen[layer.name])
+        except LayerLeftOut as error:
+            nothing = Finding(None, math.nan, error.what)
+            proof = LayerProof(layer.name, nothing, nothing)
         yield proof, Progress("checking", done, len(layers), "layers")
 
 

@@ -244,6 +244,17 @@ def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
     assert ranks["layer"].unique().to_list() == [1]
 
 
+def test_a_check_goes_on_after_a_layer_with_nan_and_takes_one_layer(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    with edited_weights(folder) as weights:
+        weights["layers.1.self_attn.v_proj.weight"][0, 0] = float("nan")
+    model = engine.open_model(folder, use_cache=False)
+    checked = {(row["layer"], row["identity"]): row for row in model.check().to_dicts()}
+    assert [row["verdict"] for row in checked.values()] == ["verified"] * 2 + ["not verifiable"] * 2
+    assert checked[1, "output"]["note"].startswith("layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers")
+    assert model.check("L0").rows() == [tuple(row.values()) for (layer, _), row in checked.items() if layer == 0]
+
+
 def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, calls_of: CallsOf) -> None:
     model = engine.open_model(tiny_model("llama"), use_cache=False)
     asked = calls_of(model._model.spectra, "layer")
@@ -301,7 +312,7 @@ def test_parameters_with_two_names_count_once(tiny_model: TinyModel) -> None:
     outline = engine.open_module(module).outline
     assert outline.parameters == sum(each.numel() for each in module.parameters())
     assert outline.stored_bytes == 4 * outline.parameters
-    assert module.lm_head.weight is module.transformer.wte.weight
+    assert module.get_output_embeddings().weight is module.get_input_embeddings().weight
 
 
 def test_sound_models_give_no_warnings(demo: Model) -> None:
