@@ -437,6 +437,7 @@ def _cluster(
             processes=True,
             security=Security.temporary(),  # an open port of this machine takes anybody's pickles
             dashboard_address="localhost:8787" if dashboard else None,
+            scheduler_kwargs={} if dashboard else {"dashboard_address": "localhost:0"},  # 8787 is for the dashboard
             silence_logs=logging.CRITICAL,
         )
         cluster.adapt(minimum=count, maximum=count)  # begins others for those that end for good

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from engine.store.export import write_table
 from engine.store.files import replaced_file, requested_file
-from engine.surveys.checkpoint_names import CheckpointName, step_of
+from engine.surveys.checkpoint_names import MAIN, CheckpointName, step_of
 from engine.values.errors import EngineError
 from engine.values.table import Table
 
@@ -196,9 +196,8 @@ def read_made_with(place: Path) -> dict[str, Any] | None:
 def _checkpoint_at(folder: Path) -> CheckpointName:
     model, revision = (unquote(each.name.partition("=")[2]) for each in (folder.parent, folder))
     step = step_of(revision)
-    return CheckpointName(
-        model, revision, step_of(Path(model).name) if step is None else step, Path(model, revision).is_dir()
-    )
+    is_of_run = Path(model).is_absolute() and revision != MAIN
+    return CheckpointName(model, revision, step_of(Path(model).name) if step is None else step, is_of_run)
 
 
 def _make_folder(folder: Path) -> None:

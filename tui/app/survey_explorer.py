@@ -21,7 +21,8 @@ from engine.surveys.measures import (
     measures_of,
     opening_measure,
 )
-from engine.surveys.survey_folder import SurveyFolder
+from engine.surveys.survey_folder import FAILURES, SurveyFolder
+from engine.values.display_text import quantity
 from engine.values.heads import head_text
 from engine.values.progress import DONE, Progress
 from tui.drawing.progress import progress_text
@@ -68,13 +69,14 @@ class SurveyExplorer(TerminalApp):
     async def _begin(self) -> None:
         """Find out what the survey measures, and wait for its first table where there is none yet."""
         while not (measures := await asyncio.to_thread(measures_of, self.folder)):
-            if self.folder.tables:
-                has = ", ".join(self.folder.tables)
-                self.main.message = f"{has}: no measures of heads; add one of {', '.join(READ_FROM)}"
-                self.main.draw()
-                self._show_progress(DONE)
-            else:
-                self._show_progress(Progress("waiting for the survey's first checkpoint", 0, 0, ""))
+            tables, failed = ", ".join(self.folder.tables), await asyncio.to_thread(lambda: self.folder.failed)
+            if tables:
+                self.main.message = f"{tables}: no measures of heads; add one of {', '.join(READ_FROM)}"
+            elif failed:
+                self.main.message = f"{quantity(failed, 'checkpoint')} failed; {FAILURES} says why"
+            has_begun = tables or failed
+            self._show_progress(DONE if has_begun else Progress("waiting for the survey's first checkpoint", 0, 0, ""))
+            self.main.draw()
             await asyncio.sleep(LOOK_SECONDS)
             self.folder = SurveyFolder(self.folder.path)
         self.main.measures = measures

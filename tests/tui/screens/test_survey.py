@@ -149,6 +149,27 @@ async def test_tables_without_measures_of_heads_are_named(tmp_path: Path) -> Non
         await until(pilot, app, lambda text: "lens: no measures of heads; add one of ranks" in text)
 
 
+async def test_a_survey_whose_checkpoints_all_failed_says_so(tmp_path: Path) -> None:
+    folder = SurveyFolder(tmp_path / "survey")
+    folder.create({})
+    folder.write_failure(CheckpointName("a/b"), "it is cut short")
+    folder.gather_failures()
+    app = SurveyExplorer(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "waiting" not in await until(pilot, app, lambda text: "1 checkpoint failed; failures.parquet" in text)
+
+
+async def test_a_checkpoint_that_is_gone_is_named(tmp_path: Path) -> None:
+    folder, run = SurveyFolder(tmp_path / "survey"), tmp_path / "run"
+    folder.create({})
+    run.mkdir()
+    table = Table.of_rows("patterns", ("stack", "layer", "head", "label", "induction"), [("decoder", 0, "0", "", 0.25)])
+    folder.write(CheckpointName(str(run), "checkpoint-10", 10, is_of_run=True), table, "{}")
+    async with survey_explorer_on(folder, (160, 50)) as (app, pilot):
+        await press(pilot, "enter")
+        assert f"{run}/checkpoint-10 is not here any more" in screen_text(app)
+
+
 async def test_a_new_checkpoint_appears(survey_folder: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
     async with survey_explorer_on(survey_folder) as (app, pilot):
