@@ -12,6 +12,7 @@ from textual.containers import Vertical
 
 from engine.values.heads import Head, head_text
 from engine.values.table import RANK_COLUMNS
+from engine.values.views import VIEWS
 from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting
 from tui.toolkit.keys import key_of
@@ -20,10 +21,14 @@ from tui.widgets.line import Line
 if TYPE_CHECKING:
     from tui.state.stores import Stores
 
-INTO = ("tree.select", "overview.choose", "app.spectra", "app.attention", "app.explain")
-"""Bindings that show more of the head that the lines name."""
+INTO = (
+    *("tree.select", "overview.choose", "app.switch", "app.pin"),
+    *("app.spectra", "app.ranks", "app.attention", "app.maps", "app.text"),
+    *(f"app.{view}" for view in VIEWS),
+)
+"""Bindings that show more of the head that the lines name, or mark it."""
 
-DISMISSING = (*INTO, "app.sentence", "app.help", "app.leave")
+DISMISSING = (*INTO, "app.overview", "app.sentence", "app.help", "app.leave")
 """Bindings that hide the lines."""
 
 TELLING = ("induction", "previous", "duplicate")

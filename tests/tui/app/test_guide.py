@@ -12,7 +12,17 @@ FIRST = Start("demo", is_restoring=True)
 
 
 @pytest.mark.parametrize(
-    ("keys", "view"), [(("enter",), "spectra"), (("3",), "attention"), (("x",), "explain"), (("escape",), "overview")]
+    ("keys", "view"),
+    [
+        (("enter",), "spectra"),
+        (("2",), "ranks"),
+        (("3",), "attention"),
+        (("T",), "text"),
+        (("6",), "directions"),
+        (("x",), "explain"),
+        (("space",), "overview"),
+        (("escape",), "overview"),
+    ],
 )
 async def test_the_guide_names_a_head_and_its_keys_go_there(keys: tuple[str, ...], view: str) -> None:
     async with explorer("demo", start=FIRST) as (app, pilot):
@@ -23,8 +33,9 @@ async def test_the_guide_names_a_head_and_its_keys_go_there(keys: tuple[str, ...
         await press(pilot, *keys)
         assert not app.main.guide.display
         assert app.views.active.view == view
-        head = Head("decoder", 0, 0) if view == "overview" else Head("decoder", 1, 0)
+        head = Head("decoder", 0, 0) if keys == ("escape",) else Head("decoder", 1, 0)
         assert app.session.shown.selected == head
+        assert app.session.shown.off.heads == (() if keys != ("space",) else (head,))
 
 
 async def test_the_guide_is_shown_once() -> None:
