@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 from rich.style import Style
 from rich.text import Text
 
@@ -47,15 +47,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Title:
-    """A title.
-
-    Attributes
-    ----------
-    hints : added where there is room for everything else, in many words and in fewer.
-    """
+    """A title."""
 
     parts: Sequence[Part] = ()
-    hints: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -66,7 +60,7 @@ class Title:
         state: Sequence[str] = (),
         count: Sequence[str] = (),
         words: str = "",
-        hints: Sequence[str] = (),
+        columns: int = 0,
     ) -> Self:
         """Make the title of a view.
 
@@ -76,6 +70,7 @@ class Title:
         state : progress, or which of several things is shown, in many words and in fewer, at last none if it can go. It
             follows the parts that belong to the name.
         count : rows that a filter leaves, in many words and in fewer.
+        columns : how many columns are to the right of those in view.
         """
         parts = [part for part in parts if part.text]
         place = next((at for at, part in enumerate(parts) if part.gap != " "), len(parts))
@@ -86,7 +81,9 @@ class Title:
         if words:
             every.append(Part(words, fewer=((FILTER, ""),)))
         named = Part(name, fewer=((NAME, name.split()[-1]), (NAME, "")), style="bold")
-        return cls((named, *(replace(each, gap=" ") for each in every[:1]), *every[1:]), hints)
+        fewer = (WORDS, f"→ {columns} more"), (FACT, "")
+        beyond = (Part(f"→ {quantity(columns, 'more column')}", fewer=fewer),) if columns else ()
+        return cls((named, *(replace(each, gap=" ") for each in every[:1]), *every[1:], *beyond))
 
     def fit(self, width: int) -> Text:
         """Write as much as fits; a width of 0 is unlimited.
@@ -121,12 +118,9 @@ class Title:
         return self.fit(width), Text()
 
     def _shorten(self, width: int) -> Sequence[Part]:
-        """Return the parts in as many words as fit, with a hint if there is room."""
+        """Return the parts in as many words as fit."""
         parts = list(self.parts)
         length = _join(parts).cell_len
-        for hint in self.hints:
-            if width and length + 2 + cell_len(hint) <= width:
-                return [*parts, Part(hint)]
         turns = [(soon, place, said) for place, part in enumerate(parts) for soon, said in part.fewer]
         for soon, place, said in sorted(turns, key=lambda turn: (turn[0], turn[1]), reverse=True):
             if not width or length <= width:

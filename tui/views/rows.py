@@ -129,7 +129,7 @@ class RowsPane(Pane):
         self._title = title, state
         left, rows = self.counts
         self.grid.explain_none(self.why_none if rows and not left else "")
-        has_filter, beyond = self.current_filter is not None, self.grid.columns_beyond
+        has_filter = self.current_filter is not None
         self.title_line.show_title(
             Title.of(
                 self.view,
@@ -137,7 +137,7 @@ class RowsPane(Pane):
                 state=state,
                 count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
                 words=escape_text(self._filter.text.strip()) if has_filter else "",
-                hints=(f"→ {quantity(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
+                columns=self.grid.columns_beyond,
             )
         )
 

@@ -202,7 +202,9 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
 @pytest.mark.parametrize(
     ("width", "seen"),
     [
-        (0, "ablation with L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
+        (0, f"ablation with L1H2 off  {SWEPT[0]}  token ' a'  20 of 48 so far  change > 0  → 2 more columns"),
+        (110, f"ablation with L1H2 off  {SWEPT[0]}  token ' a'  20 of 48 so far  change > 0  → 2 more"),
+        (105, f"ablation L1H2 off  {SWEPT[0]}  token ' a'  20 of 48 so far  change > 0  → 2 more"),
         (95, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
         (90, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  20 of 48 so far  change > 0"),
         (70, "ablation L1H2 off  stopped, 9 goes on  20 of 48 so far  change > 0"),
@@ -215,11 +217,10 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
     ],
 )
 def test_a_title_keeps_its_state_longest_and_a_filter_longer_than_facts(width: int, seen: str) -> None:
-    parts, hints = [off((1, 2), gap=" "), fact_part("token ' a'")], ("→ 2 more columns", "→ 2 more")
+    parts = [off((1, 2), gap=" "), fact_part("token ' a'")]
     count = ("20 of 48 so far", "20/48")
-    title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", hints=hints)
+    title = Title.of("ablation", parts, state=SWEPT, count=count, words="change > 0", columns=2)
     assert title.fit(width).plain == seen
-    assert title.fit(110).plain == f"{title.fit(0).plain}  → 2 more"
 
 
 MEASURED = ("energy rank, ε 0.01", "energy rank", "")
