@@ -437,7 +437,10 @@ def open_model(
         trust_remote_code=trust_remote_code, use_cache=use_cache,
     )  # fmt: skip
     with restoring_transformers():
-        return Model(OpenModel.open(str(name), options))
+        model = Model(OpenModel.open(str(name), options))
+    for note in model.outline.notes:
+        _warn(note)
+    return model
 
 
 def open_module(

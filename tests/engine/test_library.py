@@ -242,6 +242,11 @@ def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
         ranks = model.ranks()
     assert caught[0].filename == __file__
     assert ranks["layer"].unique().to_list() == [1]
+    with edited_weights(folder) as weights:
+        del weights["layers.0.self_attn.v_proj.weight"]
+    with pytest.warns(UserWarning, match="is left out: layers.N.self_attn") as caught:
+        engine.open_model(folder, use_cache=False)
+    assert caught[0].filename == __file__
 
 
 def test_a_check_goes_on_after_a_layer_with_nan_and_takes_one_layer(tiny_copy: TinyModel) -> None:
