@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from engine.values.outline import LayerOutline, ModelOutline
     from engine.values.table import Table
 
-Layer = int | str | None
-"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` if the model has several stacks; or a head; None for all."""
+Place = int | str | tuple[int, int]
+"""A layer or a head: ``5``, ``"L5"``, ``"L5H1"`` or ``(5, 1)``; ``"encoder.L5"`` if the model has several stacks."""
+
+Layer = Place | None
+"""A layer, or a head; None for all."""
 
 HeadOf = int | str | None
 """A head: its number, or its cell of a table, or its name; None for all."""
@@ -74,7 +77,7 @@ class Model:
             lines.append(f"and {', '.join(outline.stacks[3:])}")
         return "\n".join(lines)
 
-    def __getitem__(self, name: int | str) -> Weights:
+    def __getitem__(self, name: Place) -> Weights:
         """Return the weights of a head, or of all heads of a layer: ``model["L5H1"].W_Q``."""
         return Weights(self._model, self._named(name))
 
@@ -88,7 +91,7 @@ class Model:
 
     # --- from weights alone
 
-    def spectrum(self, name: int | str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
+    def spectrum(self, name: Place, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
         """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first."""
         head, matrix = self._named(name), parse_matrix(matrix)
         [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
@@ -177,7 +180,7 @@ class Model:
             )
         return self.table("weights", replace(query, norms=norms))
 
-    def changes(self, other: Model | str | None = None, layer: Layer = None, head: HeadOf = None) -> DataFrame:
+    def changes(self, other: Model | str | Path | None = None, layer: Layer = None, head: HeadOf = None) -> DataFrame:
         """Compare with another model, most changed heads first.
 
         Parameters
@@ -188,21 +191,23 @@ class Model:
         if isinstance(other, Model):
             model.compare_with(other._model)
         elif other is not None or not model.is_comparing:
-            model.options = replace(model.options, other=other or BASE)
+            model.options = replace(model.options, other=BASE if other is None else _model_name(other))
             model.forget_other()
         return self.table("changes", self._query(layer, head, with_other=True))
 
     # --- what runs the model
 
-    def attention(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> NDArray[np.float32]:
+    def attention(self, text: str, layer: Place, *, off: str | Sequence[Place] = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
         weights, head = self.maps(text, layer, off=off).weights, self._named(layer).head
         return weights if head < 0 else weights[head]
 
-    def maps(self, text: str, layer: int | str, *, off: str | Sequence[str] = ()) -> AttentionMaps:
+    def maps(self, text: str, layer: Place, *, off: str | Sequence[Place] = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head = self._named(layer)
-        maps: AttentionMaps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
+        maps: AttentionMaps = self._finish(
+            self._model.attention(text or "", head.stack, head.layer, Off(self._heads(off)))
+        )
         return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
@@ -224,7 +229,7 @@ class Model:
         *,
         position: int | None = None,
         top: int = DEFAULT_TOP,
-        off: str | Sequence[str] = (),
+        off: str | Sequence[Place] = (),
         by_mean: bool = False,
         token: str | None = None,
         against: str | None = None,
@@ -268,7 +273,7 @@ class Model:
         layer: Layer = None,
         head: HeadOf = None,
         *,
-        off: str | Sequence[str] = (),
+        off: str | Sequence[Place] = (),
         by_mean: bool = False,
         position: int | None = None,
         token: str | None = None,
@@ -318,13 +323,13 @@ class Model:
                 self._model.forget()  # its weights may have changed
             return finish(work)
 
-    def _named(self, name: int | str) -> Head:
+    def _named(self, name: Place) -> Head:
         head = parse_head(_text(name), self._stacks)
         self.outline.layer(head)
         return head
 
-    def _heads(self, names: str | Sequence[str]) -> tuple[Head, ...]:
-        return heads_named(names if isinstance(names, str) else " ".join(names), self.outline)
+    def _heads(self, names: str | Sequence[Place]) -> tuple[Head, ...]:
+        return heads_named(names if isinstance(names, str) else " ".join(map(_text, names)), self.outline)
 
     def _query(self, layer: Layer, head: HeadOf = None, **narrowed: Any) -> Query:
         """Make a query for a layer or one of its heads; ``layer`` may name a head, and ``head`` its layer, too."""
@@ -430,14 +435,12 @@ def open_model(
     >>> model.spectrum("L0H1", "OV").shape
     (32,)
     """
-    if not isinstance(name, (str, os.PathLike)):
-        raise EngineError(f"{type(name).__name__} is not the name of a model; open_module opens one in memory")
     options = EngineOptions(
         device=device, dtype=dtype, revision=revision, base=base, layout=None if layout is None else Path(layout),
         trust_remote_code=trust_remote_code, use_cache=use_cache,
     )  # fmt: skip
     with restoring_transformers():
-        model = Model(OpenModel.open(str(name), options))
+        model = Model(OpenModel.open(_model_name(name), options))
     for note in model.outline.notes:
         _warn(note)
     return model
@@ -486,8 +489,19 @@ def open_module(
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
 
 
-def _text(name: int | str) -> str:
-    return name if isinstance(name, str) else str(index(name))
+def _text(name: Place) -> str:
+    if isinstance(name, str):
+        return name
+    try:
+        return ".".join(str(index(number)) for number in (name if isinstance(name, tuple) else (name,)))
+    except TypeError:
+        raise EngineError(f"{name!r} is not a layer or a head; write 5, 'L5', 'L5H1' or (5, 1)") from None
+
+
+def _model_name(name: str | Path) -> str:
+    if not isinstance(name, (str, os.PathLike)):
+        raise EngineError(f"{type(name).__name__} is not the name of a model; open_module opens one in memory")
+    return str(name)
 
 
 def _warn(said: str) -> None:

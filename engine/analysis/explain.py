@@ -183,7 +183,7 @@ def join_tokens(tokens: Sequence[str]) -> str:
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
-    if asked is not None and asked >= len(tokens):
+    if asked is not None and not 0 <= asked < len(tokens):
         raise EngineError(f"the sentence has no {what} {asked}; it has {len(tokens)}, 0 to {len(tokens) - 1}")
     return otherwise if asked is None else asked
 

@@ -177,9 +177,9 @@ class Query:
             object.__setattr__(self, "matrix", parse_matrix(self.matrix))
         if self.epsilon is not None and not 0 < self.epsilon < 1:
             raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
-        for name in ("top", "first"):
-            if (count := getattr(self, name)) < 1:
-                raise EngineError(f"{name} is {count}; give a number from 1")
+        for name, least in (("top", 1), ("first", 1), ("distance", 0)):
+            if (count := getattr(self, name)) is not None and (count < least or count != int(count)):
+                raise EngineError(f"{name} is {count}; give a whole number from {least}")
 
     @property
     def column_options(self) -> tuple[str, ...]:

@@ -235,6 +235,6 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         assert written == as_exported(pane.table_on_screen())
         await press(pilot, "escape", "a")
         assert app.focused is app.views.attention.heatmap
-        assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
+        assert shown(pane.title_line).startswith("explain L1H2 not the mean: q 4")
         await press(pilot, "unbound:app.tree", "space")
         assert shown(pane.title_line).startswith("explain L1H2 · with all heads on · not the mean: q 4 k 1")

@@ -117,7 +117,10 @@ def test_heads_and_layers_are_named_as_people_and_tables_do(demo: Model) -> None
     np.testing.assert_array_equal(demo.spectrum(1, "QK"), demo.spectrum("L1", "QK"))
     np.testing.assert_array_equal(demo.attention(TEXT, 1), demo.maps(TEXT, 1).weights)
     np.testing.assert_array_equal(demo[1].W_Q, demo["L1"].W_Q)
-    for off in ("L0H0 L1H0", "L0H0, 1.0"):
+    np.testing.assert_array_equal(demo[1, 3].W_Q, demo["L1H3"].W_Q)
+    np.testing.assert_array_equal(demo.attention(TEXT, (1, 3)), demo.attention(TEXT, "L1H3"))
+    offs: list[Any] = ["L0H0 L1H0", "L0H0, 1.0", [(0, 0), "L1H0"]]
+    for off in offs:
         np.testing.assert_array_equal(demo.attention(TEXT, 2, off=off), demo.attention(TEXT, 2, off=["L0H0", "L1H0"]))
 
 
@@ -197,7 +200,12 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model.ranks(1, "first"), "'first' is not a head"),
     (lambda model: model.ranks(0, epsilon=float("nan")), "between 0 and 1"),
     (lambda model: model.heads(epsilon=1), "between 0 and 1"),
-    (lambda model: model.explain(TEXT, "L1H0", top=0), "top is 0; give a number from 1"),
+    (lambda model: model.explain(TEXT, "L1H0", top=0), "top is 0; give a whole number from 1"),
+    (lambda model: model.ranks(distance=1.5), "distance is 1.5; give a whole number from 0"),  # type: ignore[arg-type]
+    (lambda model: model.explain(TEXT, "L1H0", position=-1), "the sentence has no query -1"),
+    (lambda model: model.ranks(layer=[0, 1]), r"\[0, 1\] is not a layer or a head; write 5, 'L5', 'L5H1' or \(5, 1\)"),  # type: ignore[arg-type]
+    (lambda model: model.changes(5), "int is not the name of a model"),  # type: ignore[arg-type]
+    (lambda model: model.attention(None, "L1"), "the sentence is empty"),  # type: ignore[arg-type]
     (lambda model: model.predictions(TEXT, top=-1), "top is -1"),
     (lambda model: model.directions("L1H0", first=0), "first is 0"),
     (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),

@@ -220,4 +220,4 @@ def mean_part(name: MapName, cell: Part) -> Part:
         return cell
     before = f"not the {'rollout' if name.is_rollout else 'mean'}: "
     fewer = [(soon, f"{before}{said}") for soon, said in cell.fewer]
-    return Part(f"{before}{cell.text}", cell.gap, [*fewer, *cell.fewer[-1:]])
+    return Part(f"{before}{cell.text}", cell.gap, [*fewer, *((FACT, said) for _, said in cell.fewer[-1:])])
