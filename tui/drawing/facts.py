@@ -35,9 +35,9 @@ def distance_text(distance: int | None, outline: ModelOutline) -> str:
 
 
 def subject_of(name: Head | None, distance: int | None = None) -> str:
-    """Write a table's subject for a file's name: the head, layer or model, and the distance of QK if there is one."""
-    subject = "model" if name is None else str(name)
-    return subject if distance is None else f"{subject}-distance{distance}"
+    """Write a table's subject for a file's name: a head or layer, empty for the model, and the distance of QK."""
+    parts = "" if name is None else str(name), "" if distance is None else f"distance{distance}"
+    return "-".join(filter(None, parts))
 
 
 def _counts(values: list[int]) -> str:

@@ -196,18 +196,18 @@ class ExportFiles:
     def _stem(self, what: What) -> str:
         outline, shown, pane = self.outline, self._views.session.shown, self._views.active
         if what is What.SCREEN:
-            return file_stem(outline, pane.selected_stack, str(shown.selected or "all"), "screen")
+            return file_stem(outline, pane.selected_stack, subject_of(shown.selected), "screen")
         if what is What.MATRICES:
             target = self._views.target_head
             return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
         if what is not What.MODEL:
             stack, subject = pane.table_subject()
-            return file_stem(outline, stack, subject + off_subject(shown.off, pane.table_name), pane.table_name)
+            return file_stem(outline, stack, subject, off_subject(shown.off, pane.table_name), pane.table_name)
         name = self._table_name()
         options = APPLICABLE[name]
-        subject = subject_of(None, shown.distance if "distance" in options else None).replace("model", "all")
-        subject += "-folded" if "fold_norm" in options and shown.folds else ""
-        return file_stem(outline, None, subject + off_subject(shown.off, name), name)
+        distance = subject_of(None, shown.distance if "distance" in options else None)
+        folded = "folded" if "fold_norm" in options and shown.folds else ""
+        return file_stem(outline, None, "all", distance, folded, off_subject(shown.off, name), name)
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -379,23 +379,22 @@ def off_subject(off: Off, table: str) -> str:
     Examples
     --------
     >>> off_subject(Off(by_mean=True), "ablation"), off_subject(Off(by_mean=True), "predictions")
-    ('-by-mean', '')
+    ('by-mean', '')
     """
     count = len(off.heads)
     if "off" not in APPLICABLE.get(OF_MODEL.get(table, table), ()) or not (count or table == ABLATION.name):
         return ""
-    names = "-".join(map(str, off.heads)) if count <= NAMED_HEADS else f"{count}-heads"
-    return f"-without-{names}" * bool(count) + "-by-mean" * off.by_mean
+    heads = "-".join(map(str, off.heads)) if count <= NAMED_HEADS else f"{count}-heads"
+    return "-".join(["without", heads] * bool(count) + ["by-mean"] * off.by_mean)
 
 
-def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:
+def file_stem(outline: ModelOutline, stack: str | None, *parts: str) -> str:
     """Compose a file's name of characters that are safe in a shell, such as ``gpt2-L5H1-spectrum``.
 
     It names the stack if the model has several.
     """
     model = re.sub(r"[^\w.-]+", "-", short_name(outline)).strip("-.") or "model"
-    parts = (model, stack if len(outline.stacks) > 1 else None, subject, view)
-    return "-".join(part for part in parts if part)
+    return "-".join(filter(None, (model, stack if len(outline.stacks) > 1 else None, *parts)))
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

@@ -220,14 +220,14 @@ async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_repla
             return files.suggest(Choice(What.VIEW, "csv")).stem.partition("-")[2]
 
         await press_slowly(pilot, "9")
-        assert name() == "model-ablation"
+        assert name() == "ablation"
         await command(pilot, "by-mean")
-        assert name() == "model-by-mean-ablation"
+        assert name() == "by-mean-ablation"
         await command(pilot, "off L0H1 L1H2")
         assert "--off 'L0H1 L1H2'" in files.command()
-        assert name() == "model-without-L0H1-L1H2-by-mean-ablation"
+        assert name() == "without-L0H1-L1H2-by-mean-ablation"
         await press_slowly(pilot, "8")
         await command(pilot, "off L0")
-        assert name() == "model-without-5-heads-by-mean-predictions"
+        assert name() == "without-5-heads-by-mean-predictions"
         await press_slowly(pilot, "1")
         assert "without" not in name(), "ranks are of the weights"
