@@ -17,7 +17,7 @@ import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -139,14 +139,15 @@ def restoring_transformers() -> Iterator[None]:
     try:
         yield
     finally:
-        while _before:
-            import transformers
+        with suppress(IndexError):
+            while True:  # several threads may have silenced it at once
+                verbosity, is_shown, level = _before.pop()
+                import transformers
 
-            verbosity, is_shown, level = _before.pop()
-            transformers.logging.set_verbosity(verbosity)
-            if is_shown:
-                transformers.logging.enable_progress_bar()
-            logging.getLogger("accelerate").setLevel(level)
+                transformers.logging.set_verbosity(verbosity)
+                if is_shown:
+                    transformers.logging.enable_progress_bar()
+                logging.getLogger("accelerate").setLevel(level)
 
 
 def library_config(directory: Path) -> Any:

@@ -184,14 +184,13 @@ class Explorer(TerminalApp):
         return is_swept and self.views.is_drawn and all(worker.is_finished for worker in self.workers)
 
     def on_typed(self) -> None:
-        """Clear the message about the last key."""
+        """Clear the message about the last key; from the first key on, the person selects heads."""
         self.main.key_line.clear_message()
+        self.main.guide.stop_leading()
 
     def on_command(self, binding: str) -> None:
-        """Close the lines for the first minute with a key that they name, and select the head that they name."""
-        head = self.main.guide.take(binding)
-        if head is not None:
-            self.session.change(selected=head)
+        """Close the lines for the first minute with a key that leads on."""
+        self.main.guide.take(binding)
 
     def watch_app_focus(self, is_looked_at: bool) -> None:
         """Give the focus to a part again when the terminal gets it back: the part that had it may be gone."""
@@ -276,9 +275,7 @@ class Explorer(TerminalApp):
         stores = main.show_model(outline, self.report)
         self.session.change(**first)
         if is_first_time:
-            main.guide.begin(
-                first["selected"], partial(start_work, self, partial(asyncio.to_thread, remember_guide), "guide")
-            )
+            main.guide.begin(partial(start_work, self, partial(asyncio.to_thread, remember_guide), "guide"))
             main.draw_guide()
         if self.engine.is_comparing:
             start_work(self.views, partial(self._compare, stores), "compare")

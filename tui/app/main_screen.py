@@ -213,8 +213,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def draw_guide(self) -> None:
         """Fill the lines for the first minute with what is known by now."""
-        if self.stores is not None:
-            self.guide.follow(self.stores, self.session.shown.selected, self.session.shown.epsilon)
+        shown = self.session.shown
+        if self.stores is not None and (head := self.guide.follow(self.stores, shown.selected, shown.epsilon)):
+            self.session.change(selected=head)
 
     async def measure_memory(self) -> None:
         """Measure the memory that the model needs and that is free, for the model's page."""

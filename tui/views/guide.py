@@ -21,14 +21,11 @@ from tui.widgets.line import Line
 if TYPE_CHECKING:
     from tui.state.stores import Stores
 
-INTO = (
-    *("tree.select", "overview.choose", "app.switch", "app.pin"),
-    *("app.spectra", "app.ranks", "app.attention", "app.maps", "app.text"),
+DISMISSING = (
+    *("tree.select", "overview.choose", "app.overview", "app.spectra", "app.ranks", "app.attention", "app.maps"),
+    *("app.text", "app.switch", "app.pin", "app.sentence", "app.help", "app.leave"),
     *(f"app.{view}" for view in VIEWS),
 )
-"""Bindings that show more of the head that the lines name, or mark it."""
-
-DISMISSING = (*INTO, "app.overview", "app.sentence", "app.help", "app.leave")
 """Bindings that hide the lines."""
 
 TELLING = ("induction", "previous", "duplicate")
@@ -39,47 +36,39 @@ LEAST_HEIGHT = 20
 
 
 class Guide(Vertical):
-    """The lines between that of the model and the views; hidden until `begin` is called.
-
-    Attributes
-    ----------
-    head : the head that the lines name and the keys open; None before one is found or once a person selects another.
-    """
+    """The lines between that of the model and the views; hidden until `begin` is called."""
 
     def __init__(self) -> None:
         super().__init__(id="guide")
         self.lines = tuple(Line(classes="guide-line") for _ in range(3))
         self.display = False
-        self.head: Head | None = None
-        self._before: Head | None = None
+        self._leads = False
         self._dismissed: Callable[[], object] | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the lines."""
         yield from self.lines
 
-    def begin(self, selected: Head | None, dismissed: Callable[[], object]) -> None:
-        """Show the lines until a person presses one of their keys, and then call `dismissed`.
-
-        Parameters
-        ----------
-        selected : what is selected before a person selects anything.
-        """
-        self._before, self._dismissed, self.head = selected, dismissed, None
+    def begin(self, dismissed: Callable[[], object]) -> None:
+        """Show the lines until a person presses one of their keys, and then call `dismissed`."""
+        self._dismissed, self._leads = dismissed, True
         self.fit_height()
+
+    def stop_leading(self) -> None:
+        """Leave the selection to the person, who has pressed a key."""
+        self._leads = False
 
     def fit_height(self) -> None:
         """Show the lines if they are not dismissed and the terminal has room."""
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
-    def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> None:
-        """Name the model and its most telling head; the keys are for another head once a person selects one."""
+    def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> Head | None:
+        """Name the model and its most telling head; before the first key, give that head to be selected."""
         if not self.display:
-            return
+            return None
         outline = stores.outline
         heads = sum(layer.heads for layer in outline.layers)
         named, found = _most_telling(stores, epsilon)
-        self.head = named if selected == self._before else None
         into, maps, why, sentence, every, leave = (
             key_of(self, name)
             for name in ("tree.select", "app.attention", "app.explain", "app.sentence", "app.help", "app.leave")
@@ -91,7 +80,7 @@ class Guide(Vertical):
         else:
             name = head_text(named, outline.stacks)
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
-            if self.head is None:
+            if named != selected and not self._leads:
                 ways = (f"{name} is {found}. Selected: {keys}", f"Selected: {keys}")
         others = f"{sentence} type a sentence · {every} all keys · {leave} hide these lines"
         width = self.screen.size.width - 2
@@ -102,16 +91,16 @@ class Guide(Vertical):
         )
         for line, text in zip(self.lines, texts, strict=True):
             line.show(_with_keys(text, {into, maps, why, sentence, every, leave}))
+        return named if self._leads else None
 
-    def take(self, binding: str) -> Head | None:
-        """Hide the lines after a binding that they name; give the head that the binding is for."""
+    def take(self, binding: str) -> None:
+        """Hide the lines after a binding that leads on."""
         if not self.display or binding not in DISMISSING:
-            return None
+            return
         dismissed, self._dismissed = self._dismissed, None
         self.fit_height()
         if dismissed is not None:
             dismissed()
-        return self.head if binding in INTO else None
 
 
 def _with_keys(text: str, keys: set[str]) -> Text:
