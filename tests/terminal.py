@@ -23,7 +23,7 @@ ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 COMMAND = str(Path(sys.executable).with_name("attn-tui"))
 """The installed command."""
 
-FIRST_HEAD = " chance "
+FIRST_HEAD = "× chance "
 """Appears in the overview once the value of the head under its cursor is known."""
 
 PATIENCE = 90.0
