@@ -190,7 +190,7 @@ class Explorer(TerminalApp):
 
     def on_command(self, binding: str) -> None:
         """Close the lines for the first minute with a key that leads on."""
-        self.main.guide.take(binding)
+        self.main.guide.dismiss_by(binding)
 
     def watch_app_focus(self, is_looked_at: bool) -> None:
         """Give the focus to a part again when the terminal gets it back: the part that had it may be gone."""

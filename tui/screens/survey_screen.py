@@ -231,7 +231,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
 
     def _row(self, shown: MeasureOverSteps, number: int) -> str:
         label, since = self._label(shown, number)
-        return f"H{shown.heads[number].head}" + (f" {SHORT_LABELS.get(label, label)} {since}" if label else "")
+        return " ".join(filter(None, (f"H{shown.heads[number].head}", SHORT_LABELS.get(label, label), since)))
 
     def _label(self, shown: MeasureOverSteps, number: int) -> tuple[str, str]:
         """Give a head's label at the last checkpoint, and the step from which on it has it; empty where it has none."""
@@ -239,7 +239,9 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             return "", ""
         of_head = [of_checkpoint[number] for of_checkpoint in self.labels]
         since = holds_since(of_head)
-        return ("", "") if since is None else (of_head[-1], _step(shown.checkpoints[since]))
+        if since is None:
+            return "", ""
+        return of_head[-1], _step(shown.checkpoints[since]) if len(of_head) > 1 else ""
 
     def _curve(self, shown: MeasureOverSteps, number: int) -> Curve:
         chance = None if shown.chance is None else shown.chance[:, number]
@@ -267,7 +269,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         survey = Text("survey ", "bold").append(escape_text(_short(self.place.model)))
         self.top_line.show(survey.append(f" · {quantity(len(shown.checkpoints), 'checkpoint')}{models}{failed}"))
         label, since = self._label(shown, number)
-        is_label = f"{label} since {_at_step(since)}" if label else ""
+        is_label = f"{label} since {_at_step(since)}" if since else label
         of_curve = " · ".join(filter(None, (name, measure, is_label)))
         facts = {"layers": f"mean {measure}", "heads": f"of {layer} · {measure}", "curve": of_curve}
         for part, fact in facts.items():

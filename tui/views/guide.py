@@ -93,7 +93,7 @@ class Guide(Vertical):
             line.show(_with_keys(text, {into, maps, why, sentence, every, leave}))
         return named if self._leads else None
 
-    def take(self, binding: str) -> None:
+    def dismiss_by(self, binding: str) -> None:
         """Hide the lines after a binding that leads on."""
         if not self.display or binding not in DISMISSING:
             return

@@ -163,9 +163,11 @@ async def test_a_checkpoint_that_is_gone_is_named(tmp_path: Path) -> None:
     folder, run = SurveyFolder(tmp_path / "survey"), tmp_path / "run"
     folder.create({})
     run.mkdir()
-    table = Table.of_rows("patterns", ("stack", "layer", "head", "label", "induction"), [("decoder", 0, "0", "", 0.25)])
+    columns = ("stack", "layer", "head", "label", "induction")
+    table = Table.of_rows("patterns", columns, [("decoder", 0, "0", "induction", 0.25)])
     folder.write(CheckpointName(str(run), "checkpoint-10", 10, is_of_run=True), table, "{}")
     async with survey_explorer_on(folder, (160, 50)) as (app, pilot):
+        assert "curve L0H0 · induction · induction ─" in screen_text(app), "one checkpoint tells no step since which"
         await press(pilot, "enter")
         assert f"{run}/checkpoint-10 is not here any more" in screen_text(app)
 
