@@ -650,10 +650,9 @@ class Heatmap(ScrollArea, can_focus=True):
         cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
         return axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, width, height, cell, sides)
 
-    def label_room(self, width: int, height: int) -> tuple[int, int]:
-        """Return the columns and lines that labels take in a pane of some size."""
-        axes = self._axes if self.pooled is None else self._axes_in(self.pooled, width, height, BOTH_SIDES)
-        return axes.gutter, axes.header
+    def axes_for(self, width: int, height: int) -> Axes:
+        """Return the axes in a pane of some size, with labels on both sides."""
+        return self._axes if self.pooled is None else self._axes_in(self.pooled, width, height, BOTH_SIDES)
 
     def label_on(self, sides: Sides) -> None:
         """Leave out the labels of a side that a neighbouring map shows."""

@@ -118,10 +118,11 @@ class MapGrid(Container):
             gutter = header = 0
             for _ in range(3):  # a wider pane may have wider labels
                 free = width - gutter - (columns - 1), height - header - rows
-                gutter, header = self._cells[0].heatmap.label_room(
-                    gutter + free[0] // columns, header + free[1] // rows
-                )
-            widths = [max((width - gutter - (columns - 1)) // columns, 1)] * columns
+                axes = self._cells[0].heatmap.axes_for(gutter + free[0] // columns, header + free[1] // rows)
+                gutter, header = axes.gutter, axes.header
+            each = max((width - gutter - (columns - 1)) // columns, 1)
+            each -= each % axes.cell == 0 and each > 1  # the scrollbar beside the last takes no cell of it
+            widths = [each] * columns
             heights = [max((height - header) // rows, 1)] * rows
             across = " ".join(map(str, (widths[0] + gutter, *widths[1:])))
             down = " ".join(map(str, (heights[0] + header, *heights[1:])))
