@@ -307,7 +307,8 @@ class Explorer(TerminalApp):
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
-            is_first_time = not saved and start.view == OVERVIEW and await asyncio.to_thread(wants_guide)
+            is_asked = start.head is not None or start.view != OVERVIEW
+            is_first_time = not (saved or is_asked) and await asyncio.to_thread(wants_guide)
             self._saved = SavedState(key)
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:

@@ -120,9 +120,9 @@ class MapGrid(Container):
                 free = width - gutter - (columns - 1), height - header - rows
                 axes = self._cells[0].heatmap.axes_for(gutter + free[0] // columns, header + free[1] // rows)
                 gutter, header = axes.gutter, axes.header
-            each = max((width - gutter - (columns - 1)) // columns, 1)
-            each -= each % axes.cell == 0 and each > 1  # the scrollbar beside the last takes no cell of it
-            widths = [each] * columns
+            share = (width - gutter - (columns - 1)) // columns
+            share -= share % axes.cell == 0  # so that the last map has as many cells beside its scrollbar
+            widths = [max(share, 1)] * columns
             heights = [max((height - header) // rows, 1)] * rows
             across = " ".join(map(str, (widths[0] + gutter, *widths[1:])))
             down = " ".join(map(str, (heights[0] + header, *heights[1:])))

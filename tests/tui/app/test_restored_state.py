@@ -169,9 +169,9 @@ async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_els
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
     model = str(tiny_model("llama"))
-    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+    async with explorer(model, start=Start(model, head="L0H0", is_restoring=True)) as (app, pilot):
         (said,) = notices(app)
         assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
-        before = app.session.shown.selected
+        assert not app.main.guide.display, "the head was asked for"
         await press(pilot, "j")
-        assert app.session.shown.selected != before
+        assert app.session.shown.selected == Head("decoder", 0, 1)
