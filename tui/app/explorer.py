@@ -54,8 +54,11 @@ SAVE_SECONDS = 2.0
 LAST_SECONDS = 3.0
 """Seconds that the program may take to leave after a signal."""
 
-DEMO_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
-"""The demo's sentence unless another is given: an induction head finds what followed the last word before."""
+OPENING_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
+"""Read unless another is given: an induction head finds what followed the last word before."""
+
+MOST_READ = 2e9
+"""Bytes up to which a model is loaded to read it; a larger one waits for a sentence that is typed."""
 
 
 def _commands() -> type[Provider]:
@@ -299,6 +302,8 @@ class Explorer(TerminalApp):
 
         self._sweep = self.engine.sweep(keep)
         await main.measure_memory()
+        if start.text is None:
+            await self._read_opening_sentence(stores)
 
     async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
         """Take what was asked for, else saved, else usual; `EngineError` when the model lacks the requested head."""
@@ -313,8 +318,7 @@ class Explorer(TerminalApp):
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
             outline.layer(head)
-        usual = DEMO_SENTENCE if outline.name == "demo" else None
-        text = saved.get("text", usual) if start.text is None else start.text
+        text = saved.get("text") if start.text is None else start.text
         for each in filter(None, (text, shown.waiting_text)):
             self.sentences.add(each)
         if (shown.measure, shown.overview) != (Shown().measure, Shown().overview):
@@ -322,13 +326,23 @@ class Explorer(TerminalApp):
         return {
             "selected": head or saved.get("selected") or next(outline.layers[0].head_names()),
             "view": saved.get("view", shown.view),
-            "waiting_text": text if shown.waiting_text is None else shown.waiting_text,
+            "waiting_text": shown.waiting_text or text or None,
             "measure": saved.get("measure", shown.measure),
             "overview": saved.get("overview", shown.overview),
             "epsilon": start.epsilon or saved.get("epsilon") or start.epsilon_before or shown.epsilon,
             "pins": saved.get("pins", ()),
             "is_first_time": is_first_time,
         }
+
+    async def _read_opening_sentence(self, stores: Stores) -> None:
+        """Unless there is another sentence, have a small model with a tokenizer read this one and label its heads."""
+        need = None if stores.memory is None else stores.memory.need
+        if need is None or need.total > MOST_READ or self.session.shown.sentence is not None:
+            return
+        with suppress(EngineError, Superseded):
+            await asyncio.wrap_future(self.engine.spell(OPENING_SENTENCE))
+            if self.main.stores is stores and self.session.shown.sentence is None:
+                self.main.read(OPENING_SENTENCE)
 
     async def _wait_for_frame(self) -> None:
         is_drawn = asyncio.Event()
@@ -421,7 +435,8 @@ class Explorer(TerminalApp):
         is_in_tree = main.focused is main.tree_widget
         start = replace(self.start, model=opened.name)
         if was_open:
-            start = replace(start, text=shown.sentence, head=None, epsilon=None, epsilon_before=shown.epsilon)
+            text = self.start.text if shown.sentence in (None, OPENING_SENTENCE) else shown.sentence
+            start = replace(start, text=text, head=None, epsilon=None, epsilon_before=shown.epsilon)
         elif start.head is not None:
             try:
                 opened.outline.layer(parse_head(start.head, opened.outline.stacks))

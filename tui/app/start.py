@@ -46,7 +46,7 @@ class Start:
     Attributes
     ----------
     model : its name; None opens the list of models.
-    text : the sentence to read, if any.
+    text : the sentence to read; empty for none, None for the last one or `OPENING_SENTENCE`.
     head : the head or layer to begin at, as typed.
     epsilon : the ε of the energy rank, if one was given.
     epsilon_before : the ε of the model that was open before; a remembered ε comes first.

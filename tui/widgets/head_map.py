@@ -36,8 +36,8 @@ _UNDEFINED, _OUTSIDE = 252, 251
 EXTREMES = 10
 """Heads listed with the largest values, and with the smallest."""
 
-LIST_WIDTH = 19
-"""Columns of a list of heads with values and short labels."""
+LIST_WIDTH = 14
+"""Columns that a list of heads with values needs."""
 
 
 class HeadMap(CellGrid):

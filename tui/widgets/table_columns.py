@@ -73,8 +73,7 @@ MEASURED = 300
 """Rows up to which every cell is formatted to find the width of its column."""
 
 LEAST = 5
-"""Width below which a column of numbers is not worth showing."""
-
+"""Width below which the rest of a column is not worth showing."""
 
 LOW = 8
 """Lines of a table below which column names take one line each."""
@@ -168,7 +167,7 @@ class Columns:
         return max(width, first - edge + room)
 
     def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
-        """Yield each column in view with its range of cells.
+        """Yield each column in view with its range of cells; at an edge, one with too little room is left out.
 
         Parameters
         ----------
@@ -181,7 +180,7 @@ class Columns:
         for column in (*range(self.frozen), *range(first, last)):
             start = self.starts[column] - (0 if column < self.frozen else left)
             seen = range(max(start, painted), min(start + self.widths[column], room))
-            if seen:
+            if len(seen) >= min(LEAST, self.widths[column], room):
                 yield column, seen
                 painted = seen.stop
 
@@ -203,12 +202,9 @@ class Columns:
         return fit(signed, max(room, cell_len(signed)), align=align)
 
     def cell(self, column: int, text: str, room: int) -> str:
-        """Fit a formatted cell into its room; a number that does not fit becomes "…", never a part of it.
-
-        In a narrow rest of a column every number becomes "…", or only the small ones would show.
-        """
+        """Fit a formatted cell into its room; a number that does not fit becomes "…", never a part of it."""
         is_number = self.numeric[column]
-        if is_number and text[-1:].isdigit() and (room < cell_len(text) or room < min(LEAST, self.widths[column])):
+        if is_number and text[-1:].isdigit() and room < cell_len(text):
             text = "…"
         if column < self.frozen and not is_number:  # long names differ at their end
             return fit_end(text, room)

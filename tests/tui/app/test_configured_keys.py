@@ -121,7 +121,7 @@ async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(ti
         'app.sentence = "f7"\napp.compare = "f9"\n',
         encoding="utf-8",
     )
-    start = Start(str(tiny_model("llama")), config=read_config())
+    start = Start(str(tiny_model("llama")), text="", config=read_config())
     async with explorer(start.model or "", start=start, size=(120, 40)) as (app, pilot):
         (said,) = notices(app)
         assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)

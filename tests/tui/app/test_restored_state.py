@@ -140,7 +140,7 @@ async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: T
         assert app.session.shown.sentence == "the mat"
         assert app.session.shown.epsilon == 0.1
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
-    async with explorer(model, start=Start(model)) as (app, _):
+    async with explorer(model, start=Start(model, text="")) as (app, _):
         assert (app.session.shown.selected, app.session.shown.sentence) == (Head("decoder", 0, 0), None)
         assert app.views.active is app.views.overview
 

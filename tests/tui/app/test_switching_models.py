@@ -38,6 +38,7 @@ from tests.tui.explorer import (
     until,
     words,
 )
+from tui.app import explorer as explorer_module
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
@@ -107,6 +108,19 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert shown_map(app).query_tokens[0] == "[CLS]"
         await press(pilot, "1", "right_curly_bracket")
         assert "L1H0" in shown(app.views.spectra.title_line)
+
+
+async def test_a_sentence_that_was_typed_is_read_again_and_the_opening_sentence_only_by_a_small_model(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer("", start=Start(str(tiny_model("llama")))) as (app, pilot):
+        read = [app.session.shown.sentence]
+        monkeypatch.setattr(explorer_module, "MOST_READ", 10_000)  # other models are large
+        await change_to(pilot, tiny_model("bert"))
+        read.append(app.session.shown.sentence)
+        await press(pilot, "i", *"a mat", "enter")
+        await change_to(pilot, tiny_model("llama"))
+        assert [*read, app.session.shown.sentence] == [explorer_module.OPENING_SENTENCE, None, "a mat"]
 
 
 async def test_a_reopened_model_has_its_own_measure_and_epsilon(tiny_model: TinyModel) -> None:
