@@ -23,10 +23,11 @@ from engine.surveys.measures import (
 )
 from engine.surveys.survey_folder import FAILURES, SurveyFolder
 from engine.values.display_text import quantity
+from engine.values.errors import EngineError
 from engine.values.heads import head_text
 from engine.values.progress import DONE, Progress
 from tui.drawing.progress import progress_text
-from tui.screens.survey_screen import SurveyScreen
+from tui.screens.survey_screen import SurveyScreen, WhereTo
 from tui.state.survey_place import SurveyPlace
 from tui.toolkit.application import TerminalApp, start_work
 from tui.toolkit.keys import PROGRAM_KEYS
@@ -45,15 +46,17 @@ class SurveyExplorer(TerminalApp):
     Parameters
     ----------
     folder : the survey.
+    head : to begin at, as typed.
     ascii_only : whether only ASCII characters are drawn.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
     BINDINGS: ClassVar[list[BindingType]] = [*PROGRAM_KEYS]
 
-    def __init__(self, folder: SurveyFolder, *, ascii_only: bool = False) -> None:
+    def __init__(self, folder: SurveyFolder, head: str | None = None, *, ascii_only: bool = False) -> None:
         super().__init__(ascii_only=ascii_only)
         self.folder = folder
+        self._first_head = head
         self._readers: dict[str, MeasureReader] = {}
 
     def get_default_screen(self) -> SurveyScreen:
@@ -116,6 +119,14 @@ class SurveyExplorer(TerminalApp):
             self.main.models = await asyncio.to_thread(lambda: len({each.model for each in folder.checkpoints}))
             self.main.failed = await asyncio.to_thread(lambda: folder.failed)
             self.main.show(models, labels)
+            self._go_to_first_head()
+
+    def _go_to_first_head(self) -> None:
+        name, self._first_head = self._first_head, None
+        try:
+            WhereTo(self.main).answer(name or "")
+        except EngineError as error:
+            self.main.key_line.show_message(str(error))
 
     def _show_progress(self, progress: Progress) -> None:
         self.main.top_line.show_progress("" if progress.finished else progress_text(progress))

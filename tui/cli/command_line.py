@@ -198,7 +198,7 @@ def explore(
         from engine.surveys.survey_folder import SurveyFolder
 
         if (folder := SurveyFolder.at(model)) is not None:
-            launch_survey(folder, theme=theme, ascii_only=is_ascii)
+            launch_survey(folder, head, theme=theme, ascii_only=is_ascii)
             return
     start = Start(
         None if model is None else model_named(model, options), text, head, energy,

@@ -43,7 +43,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
 
 
-def launch_survey(folder: SurveyFolder, *, theme: str | None, ascii_only: bool) -> None:
+def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, ascii_only: bool) -> None:
     """Run the explorer of a survey until it is left; raises `EngineError` where there is no terminal."""
     if not _has_terminal():
         raise EngineError("the explorer needs a terminal; in a notebook or script read the Parquet files")
@@ -51,7 +51,7 @@ def launch_survey(folder: SurveyFolder, *, theme: str | None, ascii_only: bool) 
     from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme
 
-    app = SurveyExplorer(folder, ascii_only=ascii_only)
+    app = SurveyExplorer(folder, head, ascii_only=ascii_only)
     app.use_theme(theme or known_theme(recall_theme()))
     app.run()
     if app.unexpected_error is not None:

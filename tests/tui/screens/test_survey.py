@@ -75,6 +75,15 @@ async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey_fold
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
 
 
+@pytest.mark.parametrize(
+    ("head", "said"), [("L1H1", readout(MODELS[0], 100, 1, 1)), ("L7", "no L7; give a head (L1H0)")]
+)
+async def test_it_begins_at_the_head_of_the_command_line(survey_folder: SurveyFolder, head: str, said: str) -> None:
+    app = SurveyExplorer(survey_folder, head)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, app, lambda text: said in text)
+
+
 async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey_folder: SurveyFolder) -> None:
     async with survey_explorer_on(survey_folder) as (app, pilot):
         await press(pilot, "slash", *"indu", "enter")
