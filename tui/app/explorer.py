@@ -339,10 +339,13 @@ class Explorer(TerminalApp):
         need = None if stores.memory is None else stores.memory.need
         if need is None or need.total > MOST_READ or self.session.shown.sentence is not None:
             return
-        with suppress(EngineError, Superseded):
+        self.session.change(waiting_text=OPENING_SENTENCE)
+        try:
             await asyncio.wrap_future(self.engine.spell(OPENING_SENTENCE))
-            if self.main.stores is stores and self.session.shown.sentence is None:
-                self.main.read(OPENING_SENTENCE)
+        except EngineError:
+            self.session.change(waiting_text=None)
+        if self.session.shown.waiting_text is not None:
+            self.main.read(OPENING_SENTENCE)
 
     async def _wait_for_frame(self) -> None:
         is_drawn = asyncio.Event()

@@ -287,7 +287,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             said.append(f"{sign} {line.name} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
         self.readout.show(escape_text(" · ".join(said)))
         words = meaning(measure) if shown.measure.energy is None else meaning(measure, shown.measure.energy)
-        self.legend.show(self.layer_map.legend().append(f"  {words}" if words else ""))
+        short = words.partition(": ")[2]  # the titles have the measure's name
+        self.legend.show(self.layer_map.legend().append(f"  {short}" if short else ""))
 
     # --- moving
 
