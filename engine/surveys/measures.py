@@ -151,23 +151,35 @@ class MeasureReader:
     folder: SurveyFolder
     measure: Measure
     _read: dict[Path, CheckpointName] = field(default_factory=dict)
+    _times: dict[Path, int] = field(default_factory=dict)
     _frames: list[polars.DataFrame] = field(default_factory=list)
 
     def read(self) -> Iterator[tuple[int, int]]:
-        """Read the files that are new, some at a time, in an order that shows all of a training early on.
+        """Read the files that are new or written anew, some at a time, in an order that shows all of a training early.
 
         Yields
         ------
         read, all : numbers of files.
         """
-        places = dict(self.folder.files(self.measure.table))
-        new = {place: checkpoint for checkpoint, place in places.items() if place not in self._read}
-        spread = _spread(list(new))
+        places = {place: checkpoint for checkpoint, place in self.folder.files(self.measure.table)}
+        times = {place: place.stat().st_mtime_ns for place in places}
+        if changed := [place for place in self._read if times.get(place) != self._times[place]]:
+            self._forget(changed)
+        spread = _spread([place for place in places if place not in self._read])
         for start in range(0, len(spread), FILES):
             some = spread[start : start + FILES]
             self._frames.append(self._frame(some))
-            self._read |= {place: new[place] for place in some}
+            self._read |= {place: places[place] for place in some}
+            self._times |= {place: times[place] for place in some}
             yield len(self._read), len(places)
+
+    def _forget(self, places: Sequence[Path]) -> None:
+        """Drop the rows of some files."""
+        import polars as pl
+
+        key = IDENTITY[:2]
+        forgotten = pl.DataFrame([self._read.pop(place).identity[:2] for place in places], key, orient="row")
+        self._frames = [rows.join(forgotten, on=key, how="anti") for rows in self._frames]
 
     def _frame(self, places: Sequence[Path]) -> polars.DataFrame:
         import polars as pl

@@ -12,6 +12,7 @@ import pytest
 from engine.surveys.checkpoint_names import CheckpointName, log_spaced, names_of
 from engine.surveys.measures import MeasureReader, labels_over_steps, measures_of, opening_measure
 from engine.values.errors import EngineError
+from engine.values.table import Table
 from tests.engine.surveys.small_survey import MODELS, STEPS, label, small_survey, value, write_checkpoint
 
 
@@ -97,6 +98,21 @@ def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: 
     write_checkpoint(folder, MODELS[0], 1000)
     assert list(reader.read()) == [(9, 9)]
     assert reader.models()[MODELS[0]].values.shape == (5, 4)
+    assert list(reader.read()) == []
+
+
+def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -> None:
+    folder = small_survey(tmp_path / "survey")
+    reader = MeasureReader(folder, opening_measure(measures_of(folder)))
+    list(reader.read())
+    before = reader.models()[MODELS[0]].values
+    checkpoint = reader.models()[MODELS[0]].checkpoints[1]
+    rows = folder.scan("patterns", [folder.file(checkpoint, "patterns")]).collect().drop("model", "revision", "step")
+    folder.write(checkpoint, Table("patterns", rows.with_columns(induction=0.125)), "{}")
+    assert list(reader.read()) == [(8, 8)]
+    found = reader.models()
+    np.testing.assert_array_equal(found[MODELS[0]].values, np.where(np.arange(4)[:, None] == 1, 0.125, before))
+    assert found[MODELS[1]].values.shape == (4, 4)
 
 
 def test_chance_and_the_matrix_come_with_a_rank(tmp_path: Path) -> None:
