@@ -335,7 +335,7 @@ class Explorer(TerminalApp):
         }
 
     async def _read_opening_sentence(self, stores: Stores) -> None:
-        """Unless there is another sentence, have a small model with a tokenizer read this one and label its heads."""
+        """Unless there is another sentence, have a small model with a tokenizer read `OPENING_SENTENCE`."""
         need = None if stores.memory is None else stores.memory.need
         if need is None or need.total > MOST_READ or self.session.shown.sentence is not None:
             return

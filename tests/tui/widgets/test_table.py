@@ -277,6 +277,12 @@ async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
             await press(pilot, "l")
 
 
+@pytest.mark.parametrize(("room", "seen"), [(20, [0, 1]), (21, [0, 1, 2]), (24, [0, 1, 2])])
+def test_the_rest_of_a_column_is_shown_only_with_room_for_a_word(room: int, seen: list[int]) -> None:
+    made = Columns.of_numbers(("", "value", "cumulative"), 4, 8, 2)  # the last one begins at 16
+    assert [column for column, _ in made.in_view(0, room)] == seen
+
+
 def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
     assert fit_columns(made, 27).widths == (13, 10)
