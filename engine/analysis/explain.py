@@ -101,8 +101,8 @@ def _of_cell(
     )
     scale = float(scoring.scales[number])
     found = score_terms(*sides, scale)
-    pairs = sorted(_pairs(found), key=lambda term: -abs(term.value))
-    claimed = [term.places[0] for term in pairs if term.places and not term.note]
+    terms = sorted((*_pairs(found), *_other_terms(found, sides, scoring, cell)), key=lambda term: -abs(term.value))
+    claimed = [term.places[0] for term in terms if term.places and not term.note]
     tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
     tables = token_tables(model)
     unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
@@ -110,7 +110,6 @@ def _of_cell(
     norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
     spectrum = draws["QK"].mean(0) * norm if draws else None
     total = 0.0
-    terms = (*pairs, *_other_terms(found, sides, scoring, cell))
     rows: list[tuple[Cell, ...]] = []
     for term in terms:
         total += term.value

@@ -103,7 +103,7 @@ def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
         assert {row["kind"] for row in rows if row["value_chance"] == ""} <= {
             "model", "unexplained", "position", "cap", "bias", *(("total",) if "cap" in kinds else ())
         }  # fmt: skip
-        sizes = [abs(float(row["value"])) for row in rows if row["kind"] == "content"]
+        sizes = [abs(float(row["value"])) for row in terms]
         assert sizes == sorted(sizes, reverse=True)
         compared += len(terms)
     assert compared > 20
