@@ -81,7 +81,7 @@ class Title:
         if words:
             every.append(Part(words, fewer=((FILTER, ""),)))
         named = Part(name, fewer=((NAME, name.split()[-1]), (NAME, "")), style="bold")
-        fewer = (WORDS, f"→ {columns} more"), (FACT, f"→ {columns}"), (FILTER, "")
+        fewer = (WORDS, f"→ {columns} more"), (FACT, "")
         beyond = (Part(f"→ {quantity(columns, 'more column')}", fewer=fewer),) if columns else ()
         return cls((named, *(replace(each, gap=" ") for each in every[:1]), *every[1:], *beyond))
 
