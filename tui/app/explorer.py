@@ -24,7 +24,7 @@ from textual.command import Provider
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.progress import DONE, Progress
-from engine.values.views import OVERVIEW, VIEWS
+from engine.values.views import VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
@@ -312,8 +312,7 @@ class Explorer(TerminalApp):
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
-            is_asked = start.head is not None or start.view != OVERVIEW
-            is_first_time = not (saved or is_asked) and await asyncio.to_thread(wants_guide)
+            is_first_time = not saved and start.head is None and await asyncio.to_thread(wants_guide)
             self._saved = SavedState(key)
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
