@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from tests.exporting import attn_tui, exported, refusal
 from tests.tui.explorer import explorer, press, settle, type_keys
+from tui.app.explorer import OPENING_SENTENCE
 from tui.export.pictures import Picture, picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
@@ -135,7 +136,7 @@ async def test_a_picture_as_text_has_a_character_for_each_level_and_leaves_the_v
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    async with explorer("demo", head="L1H0") as (app, pilot):
+    async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
         await press(pilot, "3")
         before = picture_of(app.views.active).as_ansi(app.console)
         assert "▓" not in before

@@ -191,14 +191,14 @@ async def explorer(
     model: Path | str,
     *,
     size: tuple[int, int] = (80, 24),
-    text: str | None = None,
+    text: str = "",
     head: str | None = None,
     ascii_only: bool = False,
     engine: Engine | None = None,
     start: Start | None = None,
 ) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
-    """Open the explorer on a model and wait until it is idle; without a text, only the demo reads a sentence."""
-    start = start or Start(str(model), text=text if model == "demo" else text or "", head=head)
+    """Open the explorer on a model and wait until it is idle; without a text it reads no sentence."""
+    start = start or Start(str(model), text=text, head=head)
     app = Explorer(engine or Engine(EngineOptions()), start, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)

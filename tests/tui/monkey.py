@@ -292,16 +292,22 @@ class Monkey:
 
     async def _choose(self, app: PaintedExplorer, pilot: Pilot[None], model: str) -> None:
         """Open a model on the opening screen."""
+        await self._type(app)
+        if not isinstance(app.screen, ChooserScreen):
+            return
         self._done.append(f"<choose {model}>")
         app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
         await pilot.pause(0)
         self._press(app, "enter")
 
     async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Wait until the chosen model is open or refused, and close the opening screen."""
+        """Wait until the chosen model is open or refused, or has taken too long, and close the opening screen."""
+        await self._type(app)
         for _ in range(1000):
             if has_ended(app) or not isinstance(app.screen, ChooserScreen):
                 return
+            if app.screen._opening is None:
+                break
             await asyncio.sleep(LOOK)
         await self._type(app, "escape")
 

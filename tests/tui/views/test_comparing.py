@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, written
 from tests.tui.explorer import explorer, notices, screen_text, settle, shown
-from tui.app.explorer import Explorer
+from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.drawing.plots import SIGNS
 from tui.state.marked_heads import MOST_PINS, how_to_pin
 from tui.state.session import Side
@@ -235,7 +235,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, fo
 
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
+    async with explorer("demo", text=OPENING_SENTENCE, head="L0H0") as (app, pilot):
         await press(pilot, "P", "]", "P", "]", "C", "C")
         maps = compared(app, Side.MAPS).maps.heatmaps
         assert [each._axes.gutter > 0 for each in maps] == [True, False, False]
@@ -249,7 +249,7 @@ async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> Non
 
 
 async def test_the_lines_of_the_cursors_row_stand_below_each_other_in_every_map() -> None:
-    async with explorer("demo", head="L1H0", size=(160, 50)) as (app, pilot):
+    async with explorer("demo", text=OPENING_SENTENCE, head="L1H0", size=(160, 50)) as (app, pilot):
         await press(pilot, "P", "]", "P", "C", "C")
         for each in compared(app, Side.MAPS).maps.heatmaps:
             lines = [line[each.region.x : each.region.right] for line in screen_text(app).splitlines()]

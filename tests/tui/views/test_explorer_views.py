@@ -14,6 +14,7 @@ from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import command, explorer, notices, press, screen_text, settle, shown, shown_map
+from tui.app.explorer import OPENING_SENTENCE
 from tui.app.start import Start
 from tui.state.session import Side
 from tui.state.spectra_store import AT_ONCE
@@ -243,7 +244,7 @@ async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_numb
 
 
 async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() -> None:
-    async with explorer("demo", head="L1H0") as (app, pilot):
+    async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
         await press(pilot, "3")
         heatmap = app.views.attention.heatmap
         assert heatmap.pooled is not None

@@ -15,7 +15,7 @@ from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import open_on_thread, worked_out
 from tests.tui.explorer import active_table, explorer, press, resize, screen_text, settle, shown
-from tui.app.explorer import Explorer
+from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.app.start import Start
 from tui.drawing.numbers import short_number
 from tui.state.overview_measures import GROUPS, MEASURES, by_spread, overview_fields
@@ -185,7 +185,7 @@ async def test_epsilon_changes_the_values_and_s_changes_the_scale_if_there_is_a_
 
 
 async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
-    async with explorer("demo") as (app, pilot):
+    async with explorer("demo", text=OPENING_SENTENCE) as (app, pilot):
         await press(pilot, "w", "w")
         table = active_table(app)
         assert table.view == "heads"
