@@ -28,13 +28,8 @@ NASTY = [
 """Tokens with markup, escape sequences, wide, combining and spacing characters, joined emoji, half surrogates."""
 
 _PIECE = re.compile(
-    r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<steps>\d*)(?P<way>[ABCD])|\x1b\[(?P<to>\d+)(?P<side>[dG])"
-    r"|\x1b\[(?P<erased>\d+)X|(?P<feed>\x0b|\x1bM)|\x1b\[((?P<top>\d+);(?P<bottom>\d+))?(?P<region>r)|\x1b\[(?P<lines>\d*)(?P<moved>[LM])"
-    r"|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<back>\x08)|(?P<text>[^\x1b\n\x08\x0b]+)"
+    r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<to>\d+)G|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)"
 )
-
-EVERY_LINE = (0, 10**6 - 1)
-"""The first and last line of the region that is the whole screen."""
 
 _STYLE = re.compile(
     r"(?P<ink>38;2;\d+;\d+;\d+|38;5;\d+|39|3\d|9\d)|(?P<ground>48;2;\d+;\d+;\d+|48;5;\d+|4[0-79]|10\d)|\d+"
@@ -43,10 +38,6 @@ _STYLE = re.compile(
 
 SEEN_ON_BLANKS = {"4", "7", "9", "21"}
 """The attributes that show the colour of letters on a blank."""
-
-_ENDED = {"22": {"1", "2"}, "23": {"3"}, "24": {"4", "21"}, "25": {"5", "6"}, "27": {"7"}, "28": {"8"}, "29": {"9"}}
-"""By each code that ends attributes, those attributes."""
-
 
 _render_style = Strip.render_style
 
@@ -99,8 +90,6 @@ class Style:
                 now = replace(now, ground="" if code[0] == "49" else code[0])
             elif code[0] == "0":
                 now = Style()
-            elif code[0] in _ENDED:
-                now = replace(now, attributes=now.attributes - _ENDED[code[0]])
             else:
                 assert code[0] in {"1", "2", "3", "4", "5", "6", "7", "8", "9", "21"}, code[0]
                 now = replace(now, attributes=now.attributes | {code[0]})
@@ -122,38 +111,16 @@ class TerminalPicture:
 
     def write(self, data: str) -> None:
         """Show output; anything but text, styles and moves of the cursor is an error."""
-        row = column = 0
-        region = EVERY_LINE
+        row = column = position = 0
         style = self.style_now
-        position = 0
         while position < len(data):
             piece = _PIECE.match(data, position)
             assert piece is not None, f"unexpected output {data[position : position + 20]!r}"
             position = piece.end()
             if piece["row"]:
                 row, column = int(piece["row"]) - 1, int(piece["column"] or 1) - 1
-            elif piece["way"]:
-                steps = int(piece["steps"] or 1)
-                row += {"A": -steps, "B": steps}.get(piece["way"], 0)
-                column += {"C": steps, "D": -steps}.get(piece["way"], 0)
-            elif piece["back"]:
-                column -= 1
-            elif piece["feed"]:
-                row += 1 if piece["feed"] == "\v" else -1
-                assert row >= 0, "the lines would move"
-            elif piece["erased"]:
-                assert not style.attributes & SEEN_ON_BLANKS, "terminals differ in what they make of them"
-                self._cut_off(row, column, column + int(piece["erased"]))
-                for cell in range(column, column + int(piece["erased"])):
-                    self.cells[row, cell] = (" ", style.of(" "))
-            elif piece["side"]:
-                row, column = (int(piece["to"]) - 1, column) if piece["side"] == "d" else (row, int(piece["to"]) - 1)
-            elif piece["region"]:
-                region = (int(piece["top"] or 1) - 1, int(piece["bottom"] or 10**6) - 1)
-                row = column = 0
-            elif piece["moved"]:
-                assert region[0] <= row <= region[1]
-                self._move(row, region[1], int(piece["lines"] or 1) * (1 if piece["moved"] == "L" else -1))
+            elif piece["to"]:
+                column = int(piece["to"]) - 1
             elif piece["style"] is not None:
                 style = style.after(piece["style"])
             elif piece["text"]:
@@ -168,7 +135,6 @@ class TerminalPicture:
                         self.cells[row, column + cell] = (character if cell == 0 else "", style.of(character))
                     column += width
         self.style_now = style
-        assert region == EVERY_LINE, "what is written next by others would move lines of a part of the screen"
 
     def _cut_off(self, row: int, start: int, stop: int) -> None:
         """Erase the rest of wide characters that are about to be half overwritten."""
@@ -176,15 +142,6 @@ class TerminalPicture:
             self.cells[row, start - 1] = HALF
         if self.cells.get((row, stop), ("?",))[0] == "":
             self.cells[row, stop] = HALF
-
-    def _move(self, top: int, bottom: int, step: int) -> None:
-        """Move lines down, or up where negative; the free cells are unknown."""
-        moved = {cell: shown for cell, shown in self.cells.items() if top <= cell[0] <= bottom}
-        for cell in moved:
-            del self.cells[cell]
-        for (row, column), shown in moved.items():
-            if top <= row + step <= bottom:
-                self.cells[row + step, column] = shown
 
     def line(self, row: int, left: int = 0, right: int | None = None) -> str:
         """Give the text of one line."""

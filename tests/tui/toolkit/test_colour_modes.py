@@ -16,8 +16,8 @@ from tests.tui.painted import TerminalPicture, good_terminal
 
 STARTED = "from tui.cli.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
-DRAWN = re.compile(rb"\x1b(M|\[(\d*(;\d+)?[Hr]|\d*[A-DGLMXd]|[\d;]*m))")
-"""The control sequences that draw: moves of the cursor and of lines, what is erased, and styles."""
+DRAWN = re.compile(rb"\x1b\[(\d+(;\d+)?H|\d+G|[\d;]*m)")
+"""The control sequences that draw: moves of the cursor, and styles."""
 
 NAMED = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 """Codes of the sixteen colours that have names."""

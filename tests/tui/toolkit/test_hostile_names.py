@@ -33,8 +33,8 @@ HOSTILE = "\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eb
 ESCAPED = r"\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eback\x7f\x01"
 """Its beginning as it is written on a terminal."""
 
-OWN = re.compile(r"\x1b\[[?<>]?[\d;]*(?:\$p|[A-DGHLMXdhlmru])|\x1bM|\x1b\]22;\w*\x07|[\t\n\v\b\r]")
-"""What the program itself sends: cursor, style, modes, lines that move, the pointer's shape."""
+OWN = re.compile(r"\x1b\[[?<>]?[\d;]*(?:\$p|[GHhlmu])|\x1b\]22;\w*\x07|[\t\n\r]")
+"""What the program itself sends: cursor, style, modes, the pointer's shape."""
 
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
