@@ -275,9 +275,10 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
         given = rows(worked_out(model_opened, view, Query(Head("decoder", 1), 2)))
         for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
             for name, cell in one.items():
-                is_number = isinstance(cell, float)
-                assert pytest.approx(cell, rel=1e-5, abs=1e-5) == (float(other[name]) if is_number else cell)
-                assert is_number or ("" if cell is None else str(cell)) == other[name]
+                if isinstance(cell, float):
+                    assert float(other[name]) == pytest.approx(cell, rel=1e-5, abs=1e-5)
+                else:
+                    assert other[name] == ("" if cell is None else str(cell))
 
 
 def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
