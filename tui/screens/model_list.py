@@ -158,6 +158,7 @@ class FoundList(Menu):
     Attributes
     ----------
     models : by name, in the order in which they are listed within their origin.
+    typed : the text that narrows the list.
     place : what is at the typed path; None until that is known.
     """
 
@@ -176,7 +177,7 @@ class FoundList(Menu):
         super().__init__(markup=False, name="list of models")
         self.models: dict[str, FoundModel] = {}
         self._cached: set[str] = set()
-        self._typed = ""
+        self.typed = ""
         self.place: Place | None = None
         self._begun_at: str | None = None
         self._is_all = False
@@ -221,11 +222,11 @@ class FoundList(Menu):
         option = self.highlighted_option
         if option is None or option.id is None:
             return ""
-        return self._typed if option.id == AS_TYPED else option.id
+        return self.typed if option.id == AS_TYPED else option.id
 
     def narrow(self, text: str) -> None:
         """Show the models whose name or type has all words of a text, and the text itself where it can be opened."""
-        self._typed, self.place = text.strip(), None
+        self.typed, self.place = text.strip(), None
         self._begun_at = None
         self.fill()
 
@@ -239,7 +240,7 @@ class FoundList(Menu):
         return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
 
     def _shown(self) -> Iterator[FoundModel]:
-        words = self._typed.casefold().split()
+        words = self.typed.casefold().split()
         for origin in Origin:
             for model in self.models.values():
                 said = f"{model.name} {model.model_type}".casefold()
@@ -251,9 +252,9 @@ class FoundList(Menu):
         here = self.highlighted_option.id if self.highlighted_option is not None else None
         width = max(self.scrollable_content_region.width - 2, 10)
         shown = tuple(self._shown())
-        best = best_match(self._typed, [model.name for model in shown], self.place) or AS_TYPED
+        best = best_match(self.typed, [model.name for model in shown], self.place) or AS_TYPED
         options: list[Option] = []
-        if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self.place)) and best != self._typed:
+        if self.typed and (best == AS_TYPED or can_be_a_name(self.typed, self.place)) and best != self.typed:
             options.append(Option(self._row_as_typed(width), id=AS_TYPED))
         origin: Origin | None = None
         for model in shown:
@@ -261,7 +262,7 @@ class FoundList(Menu):
                 origin = model.origin
                 options.append(Option(Text(HEADINGS[origin], "dim"), disabled=True))
             options.append(Option(self._row(model, width), id=model.name))
-        if self._is_all and not self._cached and not self._typed:
+        if self._is_all and not self._cached and not self.typed:
             options.append(Option(Text(NONE_YET, "dim"), disabled=True))
         self.clear_options()
         self.add_options(options)
@@ -273,7 +274,7 @@ class FoundList(Menu):
 
     def _row_as_typed(self, width: int) -> Text:
         said = " as typed"
-        name = fit_path(self._typed, width - len(said))
+        name = fit_path(self.typed, width - len(said))
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:

@@ -377,6 +377,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
     for size in ((80, 24), (160, 50)):
         async with opening_screen(size) as (app, pilot, _):
             assert "the Hub cache is empty" not in words(app)
+            await until(pilot, lambda: "L × H" in screen_text(app))
             lines = screen_text(app).splitlines()
             heading = next(line for line in lines if "L × H" in line)
             row = next(line for line in lines if "org/tiny" in line)
