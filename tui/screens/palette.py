@@ -15,7 +15,6 @@ from textual import on
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.command import CommandInput, CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.css.query import NoMatches
 from textual.events import Click
 from textual.widgets import Input
 from textual.widgets.option_list import Option
@@ -219,8 +218,8 @@ class Palette(CommandPalette, SizedScreen[None], inherit_bindings=False):
         return True
 
     def _action_command_list(self, action: str) -> None:
-        """Ignore a key that comes before the list has lines, or once the box is closing."""
-        with contextlib.suppress(KeyError, NoMatches):
+        """Ignore a key that comes before the list has lines."""
+        with contextlib.suppress(KeyError):
             super()._action_command_list(action)
 
     def dismiss(self, result: None = None) -> AwaitComplete:
