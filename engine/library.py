@@ -206,13 +206,13 @@ class Model:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head = self._named(layer)
         maps: AttentionMaps = self._finish(
-            self._model.attention(text or "", head.stack, head.layer, Off(self._heads(off)))
+            self._model.attention(Query(text=text).text or "", head.stack, head.layer, Off(self._heads(off)))
         )
         return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
-        sentence: Sentence = self._finish(self._model.spell(text))
+        sentence: Sentence = self._finish(self._model.spell(Query(text=text).text or ""))
         return sentence.tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Integral
 
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head, parse_matrix
@@ -144,7 +145,7 @@ class Query:
 
     Raises
     ------
-    EngineError : if there is no such matrix, or a number is out of its range.
+    EngineError : if there is no such matrix, a number is out of its range, or the sentence is no text.
     """
 
     layer: Head | None = None
@@ -178,8 +179,11 @@ class Query:
         if self.epsilon is not None and not 0 < self.epsilon < 1:
             raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
         for name, least in (("top", 1), ("first", 1), ("distance", 0)):
-            if (count := getattr(self, name)) is not None and (count < least or count != int(count)):
-                raise EngineError(f"{name} is {count}; give a whole number from {least}")
+            count = getattr(self, name)
+            if count is not None and (not isinstance(count, Integral) or count < least):
+                raise EngineError(f"{name} is {count!r}; give a whole number from {least}")
+        if not isinstance(self.text, str | None):
+            raise EngineError(f"a sentence is one string; this is of type {type(self.text).__name__}")
 
     @property
     def column_options(self) -> tuple[str, ...]:

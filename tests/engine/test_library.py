@@ -206,6 +206,8 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model.ranks(layer=[0, 1]), r"\[0, 1\] is not a layer or a head; write 5, 'L5', 'L5H1' or \(5, 1\)"),  # type: ignore[arg-type]
     (lambda model: model.changes(5), "int is not the name of a model"),  # type: ignore[arg-type]
     (lambda model: model.attention(None, "L1"), "the sentence is empty"),  # type: ignore[arg-type]
+    (lambda model: model.attention([464, 3797], "L1"), "a sentence is one string; this is of type list"),  # type: ignore[arg-type]
+    (lambda model: model.predictions(["The", "cat"]), "a sentence is one string; this is of type list"),  # type: ignore[arg-type]
     (lambda model: model.predictions(TEXT, top=-1), "top is -1"),
     (lambda model: model.directions("L1H0", first=0), "first is 0"),
     (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),
