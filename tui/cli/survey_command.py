@@ -143,7 +143,7 @@ class _Report:
         notes = [f"{progress.failed} failed"] if progress.failed else []
         if progress.rate is not None:
             notes.append(f"{progress.rate:.2g} a second" if progress.rate < 10 else f"{progress.rate:.0f} a second")
-        note = " · ".join([*notes, f"{progress.running} running"])
+        note = " · ".join([*notes, f"{progress.running} running" if progress.running else "waiting"])
         ended = progress.here + progress.done + progress.failed
         self._status.show(Progress("measuring", ended, progress.total, "checkpoints", progress.rate, note))
 

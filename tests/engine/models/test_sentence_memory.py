@@ -197,7 +197,8 @@ async def test_the_first_sentence_waits_for_the_model_and_says_so(
             app.main.read(text)
             await settle(pilot)
         said = [message.split(" is ")[1] for message in said if " is " in message]
-        assert [message for message, _ in groupby(said)] == [
+        own = [message for message in said if not message.startswith("loading: ")]  # which a slow machine shows, too
+        assert [message for message, _ in groupby(own)] == [
             "getting ready to read the sentence …",
             "reading the sentence …",
         ]
