@@ -25,7 +25,7 @@ from tests.tui.gaps import longest_gaps
 from tui.views.overview_view import PAUSE
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
-SIZES = ((80, 24), (154, 64))
+SIZES = ((80, 24), (160, 50))
 
 MOVE = 2000
 """The budget for a cursor's move, in bytes."""
@@ -188,7 +188,7 @@ def wait_until_idle(terminal: Terminal) -> None:
     """Wait for a map, which needs torch, and then until nothing more is drawn."""
     terminal.wait_for(FIRST_HEAD)
     terminal.send("3")
-    terminal.wait_for('" → k ', 60.0)  # the readout at the cursor of the map
+    terminal.wait_for('" → k', 60.0)  # the readout at the cursor of the map
     terminal.settle(2.0)
 
 

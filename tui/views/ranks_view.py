@@ -191,8 +191,10 @@ class RanksPane(RowsPane):
         """Strike out the lines of heads."""
         self.struck = heads
         labels = frozenset(_label(name, self._all_names) for name in heads & set(self._all_names))
+        had_some = self.grid.strikes is not None
         self.grid.strikes = (lambda row: row[0] in labels) if labels else None
-        self.grid.refresh()
+        if had_some or labels:
+            self.grid.refresh()
 
     def table_subject(self) -> tuple[str | None, str]:
         """Name the layer and the distance, or the model."""

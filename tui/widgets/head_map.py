@@ -16,7 +16,6 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
@@ -28,6 +27,7 @@ from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
 from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.styled_widget import StyledWidget
 from tui.widgets.scroll_area import CellGrid
 
 _UNDEFINED, _OUTSIDE = 252, 251
@@ -313,7 +313,7 @@ class HeadMap(CellGrid):
         self.action_move(lines_of(pages, rows - 1), 0)
 
 
-class ExtremeHeads(Widget, can_focus=False):
+class ExtremeHeads(StyledWidget, can_focus=False):
     """Lists the heads with the largest and the smallest values of a map; a click moves the map's cursor."""
 
     ALLOW_SELECT = False
@@ -408,7 +408,7 @@ _DIGITS = 3
 """Digits of the numbers at both ends."""
 
 
-class Histogram(Widget, can_focus=False):
+class Histogram(StyledWidget, can_focus=False):
     """Bars that count the heads by value; the scale below explains the map's colours."""
 
     ALLOW_SELECT = False

@@ -19,6 +19,7 @@ from tui.drawing.ramps import level_styles
 from tui.drawing.text import centre_text
 from tui.toolkit.application import sends_ascii_only
 from tui.toolkit.screen import PlacedBars
+from tui.toolkit.styled_widget import StyledWidget
 from tui.toolkit.themes import palette_of
 
 
@@ -43,7 +44,7 @@ def least_scroll(first: int, room: int, wanted: range) -> int:
     return min(max(first, wanted.stop - room), wanted.start)
 
 
-class ScrollArea(ScrollView, PlacedBars, inherit_bindings=False):
+class ScrollArea(ScrollView, PlacedBars, StyledWidget, inherit_bindings=False):
     """A scrolling widget whose bars cost few bytes and whose cursor stays in view.
 
     Textual's own keys, which scroll away from the cursor, are not inherited.

@@ -47,6 +47,7 @@ from tui.drawing.plots import (
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
+from tui.toolkit.styled_widget import StyledWidget
 from tui.widgets.scroll_area import ink_of
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
@@ -281,7 +282,7 @@ class SpectraView(Widget, can_focus=True):
         self.post_message(self.CursorMoved())
 
 
-class SpectrumPlot(Widget, can_focus=False):
+class SpectrumPlot(StyledWidget, can_focus=False):
     """Paints one curve below a line of words, and the cursor while this curve is selected."""
 
     ALLOW_SELECT = False
