@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import itertools
 import threading
 import unicodedata
@@ -15,6 +17,7 @@ from textual.app import App
 from textual.events import Key
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from engine.service.engine import Engine
 from engine.values.attention import PooledMap
@@ -230,6 +233,12 @@ def screen_text(app: Explorer) -> str:
     return "\n".join(strip.text for strip in strips)
 
 
+def drawn_lines(app: Explorer, widget: Widget) -> list[str]:
+    """Give the lines of one widget that are on screen, as text."""
+    region = widget.region
+    return [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+
+
 def words(app: Explorer) -> str:
     """Give everything that is on screen, with its lines joined."""
     return " ".join(screen_text(app).split())
@@ -250,6 +259,11 @@ def shown_map(app: Explorer) -> PooledMap:
 def notices(app: Explorer) -> list[str]:
     """Give the messages that are shown, the oldest first."""
     return [str(each.message) for each in app._notifications]
+
+
+def copied(app: Explorer) -> list[list[str]]:
+    """Give the cells of each line that was copied last."""
+    return list(csv.reader(io.StringIO(app.clipboard), delimiter="\t"))
 
 
 @asynccontextmanager

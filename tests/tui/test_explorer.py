@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from textual.events import Key
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
+from tests.opening import edited_weights
 from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map, type_keys, until, words
 from tui.screens.help_screen import both
 from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
 
 TEXT = "the cat sat on the mat"
-
 
 WALKS: list[tuple[tuple[str, ...], Head | None]] = [
     (("down",), Head("decoder", 0, 1)),
@@ -22,7 +24,7 @@ WALKS: list[tuple[tuple[str, ...], Head | None]] = [
     (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
     (("G", "l", "l", "l"), Head("decoder", 1, 0)),
     (("g", "g"), None),
-    (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
+    (("right_square_bracket",) * 6, Head("decoder", 1, 2)),
     (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
     (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
     (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
@@ -34,16 +36,14 @@ async def test_keys_walk_the_tree_and_none_is_lost_when_they_come_fast(tiny_mode
     first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
     async with explorer(tiny_model("llama")) as (app, pilot):
         tree = app.main.tree_widget
-        for keys, selected in (*WALKS, (("right_square_bracket",) * 6, Head("decoder", 1, 2))):
+        for keys, selected in WALKS:
             tree.focus()
             tree.go_to(first)
             tree.close_layer(second_layer)  # as it is at the beginning
             await until(pilot, lambda: app.session.shown.selected == first)
             await settle(pilot)
             assert not tree.is_open(Head("decoder", 1, 0))
-            for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
-                await type_keys(pilot, *group)
-            await settle(pilot)
+            await press(pilot, *keys)
             assert app.session.shown.selected == selected, keys
             assert tree.cursor_node is not None
             assert tree.cursor_node.data == selected
@@ -159,14 +159,10 @@ async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> N
 
 
 async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy: TinyModel) -> None:
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    file = tiny_copy("llama") / "model.safetensors"
-    tensors = load_file(file)
-    tensors[next(name for name in tensors if name.endswith("layers.0.self_attn.v_proj.weight"))][1, 1] = torch.inf
-    save_file(tensors, file, metadata={"format": "pt"})
-    async with explorer(file.parent, head="L0H0") as (app, pilot):
+    folder = tiny_copy("llama")
+    with edited_weights(folder) as tensors:
+        tensors["layers.0.self_attn.v_proj.weight"][1, 1] = math.inf
+    async with explorer(folder, head="L0H0") as (app, pilot):
         assert "v_proj.weight holds 1 NaN or infinite" in words(app)
         await press(pilot, "right_curly_bracket")
         assert "σ" in shown(app.views.spectra.readout_line)
@@ -188,10 +184,10 @@ async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyM
 
 
 async def test_the_second_of_two_views_shown_at_once_has_the_focus(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, "3", "x")
-        for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
-            for key in (first, second):
+        for keys, view in (("1x", "explain"), ("34", "circuits"), ("42", "ranks"), ("88", "lens")):
+            for key in keys:
                 bound = app.screen.active_bindings[key]
                 await app.run_action(bound.binding.action, bound.node)
             await settle(pilot)

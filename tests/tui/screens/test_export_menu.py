@@ -20,7 +20,18 @@ from engine.values.errors import Superseded
 from engine.values.table import PIECE, LargeTable, Table
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.tui.explorer import explorer, hold, notices, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import (
+    drawn_lines,
+    explorer,
+    hold,
+    notices,
+    press,
+    screen_text,
+    settle,
+    shown,
+    type_keys,
+    until,
+)
 from tui.app.explorer import Explorer
 from tui.export import files
 from tui.export.request import write_parts
@@ -189,8 +200,7 @@ def test_rows_are_counted_and_a_stopped_file_is_removed(folder: Path) -> None:
 async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "2")
-        region = app.views.active.region
-        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        lines = drawn_lines(app, app.views.active)
         whole = screen_text(app)
         app.notify("a notice over the view", timeout=60)
         await press(pilot, "e", "t")

@@ -18,7 +18,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.exporting import exported, refusal
+from tests.exporting import exported
 from tests.handmade import Grouped, LanguageModel
 from tests.terminal import Terminal
 from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown, shown_map
@@ -125,8 +125,3 @@ def test_a_head_without_a_stack_is_the_adapted_models(tiny_model: TinyModel, tmp
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
     for view in ("circuits", "ranks"):
         assert exported(folder, view, "--head", "L1H1") == exported(folder, view, "--head", "decoder.L1H1")
-
-
-def test_a_model_that_is_no_adapter_has_no_base(tiny_model: TinyModel) -> None:
-    said = refusal(tiny_model("llama"), "changes", "--vs", "base")
-    assert "is not an adapter and has no base; name the other model by its id or folder" in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,44 +12,21 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Label
 from tests import planted_heads
-from tests.conftest import TinyModel
+from tests.conftest import CallsOf, TinyModel
 from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map
 
 TEXT = "The cat sat on the mat."
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the model whose heads are known."""
-    return planted_heads.save(tmp_path_factory.mktemp("planted"))
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
-    """Note which engines are asked for labels."""
-    asked: list[Engine] = []
-    labels = Engine.labels
-
-    def counting(engine: Engine, report: Any) -> Future[dict[Head, Label]]:
-        asked.append(engine)
-        return labels(engine, report)
-
-    monkeypatch.setattr(Engine, "labels", counting)
-    return asked
-
-
-async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
-    planted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = counted(monkeypatch)
-    async with explorer(planted, head="L1H0") as (app, pilot):
+async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(tmp_path: Path, calls_of: CallsOf) -> None:
+    asked = calls_of(Engine, "labels")
+    async with explorer(planted_heads.save(tmp_path), head="L1H0") as (app, pilot):
         assert app.main.tree_widget.note(Head("decoder", 1, 0)).split()[2:] == []
         assert not asked, "no model is loaded for labels alone"
         app.main.read(TEXT)
         await settle(pilot)
-        assert [app.main.tree_widget.note(Head("decoder", 1, head)).split()[2:] for head in (0, 1)] == [
-            ["ind"],
-            ["self"],
-        ]
+        notes = [app.main.tree_widget.note(Head("decoder", 1, head)).split()[2:] for head in (0, 1)]
+        assert notes == [["ind"], ["self"]]
         text = screen_text(app)
         assert " ind" in text
         assert "spectra L1H0 · induction" in text
@@ -64,21 +40,18 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
 
 
 async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, calls_of: CallsOf
 ) -> None:
-    def failing(engine: Engine, report: Any) -> Future[dict[Head, Label]]:
-        answer: Future[dict[Head, Label]] = Future()
-        answer.set_exception(EngineError("there is no memory"))
-        return answer
-
+    answer: Future[dict[Head, Label]] = Future()
+    answer.set_exception(EngineError("there is no memory"))
     async with explorer(tiny_model("gpt2"), head="L1H0") as (app, pilot):
         with monkeypatch.context() as broken:
-            broken.setattr(Engine, "labels", failing)
+            broken.setattr(Engine, "labels", lambda engine, report: answer)
             app.main.read(TEXT)
             await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None
         assert not app._notifications
-        asked = counted(monkeypatch)
+        asked = calls_of(Engine, "labels")
         app.main.read("Another one.")
         await settle(pilot)
         assert len(asked) == 1

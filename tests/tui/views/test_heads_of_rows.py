@@ -197,14 +197,6 @@ async def test_turning_the_text_moves_the_focus_and_switches_no_head(tiny_model:
         assert app.session.shown.off.heads == ()
 
 
-async def test_a_completion_without_a_match_says_so(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "4", "/", *"layer > zzz", "tab")
-        assert shown(app.main.prompt.message_line) == "no completion begins like this"
-        await press(pilot, "escape", "w", "/", *"zzz", "tab")
-        assert shown(app.main.prompt.message_line) == "no completion begins like this"
-
-
 async def test_with_the_model_selected_keys_do_not_act_on_the_first_row(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "unbound:app.tree", "home", "2")

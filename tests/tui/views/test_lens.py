@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,8 @@ from textual.pilot import Pilot
 
 from engine.values.views import LENS, Query
 from tests.conftest import TinyModel
+from tests.exporting import as_exported, written
+from tests.opening import open_on_thread, worked_out
 from tests.tui.explorer import active_table, command, explorer, press_slowly, screen_text, settle, shown
 from tests.tui.views.test_predictions import TEXT, lens
 from tests.tui.views.test_tables import asked, rows
@@ -87,12 +88,8 @@ async def test_the_file_has_the_rows_of_all_cells(tiny_model: TinyModel, folder:
     async with explorer(model, size=(80, 24), text=TEXT) as (_, pilot):
         await open_lens(pilot)
         await command(pilot, "export lens.csv")
-    with (folder / "lens.csv").open() as file:
-        found = list(csv.DictReader(file))
-    table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
-    assert [(row["layer"], row["position"], row["token_id"]) for row in found] == [
-        (str(row[ROW["layer"]]), str(row[ROW["position"]]), str(row[ROW["token_id"]])) for row in table
-    ]
+    table = worked_out(open_on_thread(model), "lens", Query(text=TEXT, top=5, all_positions=True))
+    assert written(folder, "lens.csv") == as_exported(table)
 
 
 async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(tiny_model: TinyModel) -> None:

@@ -16,7 +16,7 @@ from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader, start_engine
 from tests.own_maps import eager_maps
-from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map
+from tests.tui.explorer import explorer, notices, press, screen_text, settle, shown, shown_map
 from tui.drawing.levels import levels_of
 from tui.views.layer_maps_view import HeadsPane
 
@@ -93,7 +93,6 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         app.main.sentence_input.value = "the cat sat"
         await press(pilot, "enter")
         assert shown_map(app).window.block == 1
-        assert app.views.attention.heatmap.pooled is not None
         assert "q 3 " in shown(app.views.attention.readout_line)
 
 
@@ -123,13 +122,10 @@ async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses
 async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
     folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # `folder` is the model here
     async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
-        await press(pilot, "3")
-        notices: list[str] = []
-        monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
-        await press(pilot, "e", "v")
-    assert notices[0].startswith(f"{CONTEXT**2:,} rows, ")
+        await press(pilot, "3", "e", "v")
+        assert notices(app)[0].startswith(f"{CONTEXT**2:,} rows, ")
     rows = written(tmp_path, "*.csv")
     weights = np.array([float(row["weight"]) for row in rows], dtype=np.float32).reshape(CONTEXT, CONTEXT)
     np.testing.assert_allclose(weights, layers[1][3], rtol=0, atol=1e-5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.table import CHANCE, Cell
 from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
-from tests.exporting import exported
+from tests.exporting import exported, written
 from tests.opening import open_on_thread, worked_out
 from tests.tui.explorer import active_table, explorer, press, resize, screen_text, settle, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
@@ -213,13 +212,12 @@ async def test_e_writes_the_measure_of_all_heads(tiny_model: TinyModel, folder: 
     model = tiny_model("llama")
     async with explorer(model) as (_, pilot):
         await press(pilot, "w", "m", "e", "v")
-    (file,) = folder.glob("*.csv")
-    assert file.name == f"{model.name}-qk_participation_ratio-overview.csv"
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream))
+    rows = written(folder, f"{model.name}-qk_participation_ratio-overview.csv")
     expected = column(model, "qk_participation_ratio")
-    assert rows[0] == ["stack", "layer", "head", "qk_participation_ratio"]
-    assert rows[1:] == [[head.stack, str(head.layer), head.label, str(cell)] for head, cell in expected.items()]
+    assert list(rows[0]) == ["stack", "layer", "head", "qk_participation_ratio"]
+    assert [tuple(row.values()) for row in rows] == [
+        (head.stack, str(head.layer), head.label, str(cell)) for head, cell in expected.items()
+    ]
 
 
 async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: TinyModel) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import re
 import shutil
 from concurrent.futures import Future
@@ -19,7 +18,7 @@ from engine.values.options import EngineOptions
 from engine.values.table import Kind, Table, kind_of
 from engine.values.views import PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
-from tests.exporting import as_exported, exported, refusal
+from tests.exporting import as_exported, exported, refusal, written
 from tests.opening import edited_weights, start_engine
 from tests.tui.explorer import (
     active_table,
@@ -88,25 +87,6 @@ async def test_titles_spell_tokens_as_tables_do_and_an_empty_table_explains_no_c
         await press_slowly(pilot, "8", "comma")
         tab = r"\t"
         assert f"at '{tab}'" in shown(active_table(app).title_line)
-
-
-async def test_two_fast_keys_show_the_last_view(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        app.views.action_view("predictions")
-        app.views.action_view("predictions")
-        await settle(pilot)
-        assert lens(app).view == "lens"
-        assert shown(lens(app).title_line).startswith("lens")
-        assert app.focused is lens(app).grid
-
-
-async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True)) as (app, pilot):
-        await press_slowly(pilot, "8")
-        assert "press i and type a sentence" in screen_text(app)
-        await press_slowly(pilot, "i", *"the", "enter")
-        assert active_table(app).view == "predictions", "what is looked at stays"
-        assert len(rows(active_table(app).shown)) == 20
 
 
 async def test_a_waiting_sentence_is_announced_and_not_asked_for(
@@ -343,9 +323,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         app.main.exporting.folder = tmp_path
         await press_slowly(pilot, "e", "w")
         await until(pilot, lambda: bool(list(tmp_path.glob("*predictions.csv"))))
-        (file,) = tmp_path.glob("*predictions.csv")
-        with file.open() as lines:
-            assert list(csv.DictReader(lines)) == rows
+        assert written(tmp_path, "*predictions.csv") == rows
 
 
 async def test_tables_of_the_first_model_alone_say_so_in_their_titles(pair: tuple[Path, Path]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from textual import events
 
 from engine.values.heads import Head
 from engine.values.table import RANK_COLUMNS
@@ -13,22 +12,8 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, press, press_slowly, screen_text, settle, shown, until
 from tui.drawing.readout import measure_readout
 from tui.views.ranks_view import RanksPane
-from tui.widgets.table_grid import TableGrid
 
 TEXT = "the cat sat on the mat"
-
-
-async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        await press_slowly(pilot, "w", "w")
-        pane = active_table(app)
-        before = pane.grid.columns_beyond
-        assert f"→ {before} more" in shown(pane.title_line)
-        for _ in range(3):
-            await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
-        await until(pilot, lambda: pane.grid.columns_beyond < before)
-        await pilot.pause()
-        assert f"→ {pane.grid.columns_beyond} more" in shown(pane.title_line)
 
 
 async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
