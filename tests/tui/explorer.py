@@ -197,12 +197,13 @@ async def explorer(
     text: str = "",
     head: str | None = None,
     ascii_only: bool = False,
+    other: Path | str | None = None,
     engine: Engine | None = None,
     start: Start | None = None,
 ) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
-    """Open the explorer on a model and wait until it is idle; without a text it reads no sentence."""
-    start = start or Start(str(model), text=text, head=head)
-    app = Explorer(engine or Engine(EngineOptions()), start, ascii_only=ascii_only)
+    """Open the explorer on a model, or on two, and wait until it is idle; without a text it reads no sentence."""
+    engine = engine or Engine(EngineOptions(other=None if other is None else str(other)))
+    app = Explorer(engine, start or Start(str(model), text=text, head=head), ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         yield app, pilot

@@ -30,6 +30,8 @@ from tests.tui.explorer import (
     until,
 )
 from tests.tui.painted import contrast_ratio, good_terminal
+from tests.tui.views.test_long_sentences import CONTEXT
+from tests.tui.views.test_long_sentences import TEXT as LONG
 from tui.app.explorer import Explorer
 from tui.drawing.levels import levels_of
 from tui.drawing.ramps import PALETTES, legible_styles, level_styles, pair_levels
@@ -39,7 +41,6 @@ from tui.views.text_view import TextPane
 from tui.widgets.small_maps import SmallMaps
 
 TEXT = "the cat sat on the mat"
-LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 
 
 def pane_of(app: Explorer) -> TextPane:
@@ -75,6 +76,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             await press_slowly(pilot, *keys)
             lines = lines_of(app)
             assert app.views.attention.heatmap.cursor[0] == lines.query == lines.key == query
+            np.testing.assert_allclose(shown_map(app).values, weights, rtol=0, atol=1e-5)
             np.testing.assert_allclose(lines.row, weights[query], rtol=0, atol=1e-5)
             np.testing.assert_allclose(lines.column, weights[:, query], rtol=0, atol=1e-5)
             pane = pane_of(app)
@@ -153,7 +155,7 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
 
 
 async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama", max_position_embeddings=520)
+    folder = tiny_model("llama", max_position_embeddings=CONTEXT)
     reader = open_reader(folder)
     layers = eager_maps(folder, reader.read(LONG, no_hurry).ids)[""]
     async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
@@ -167,9 +169,9 @@ async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: 
         ):
             await press_slowly(pilot, *keys)
             lines = lines_of(app)
-            assert lines.query == 518
-            np.testing.assert_allclose(lines.row, weights[518], rtol=0, atol=1e-5)
-            np.testing.assert_allclose(lines.column, weights[:, 518], rtol=0, atol=1e-5)
+            assert lines.query == CONTEXT - 2
+            np.testing.assert_allclose(lines.row, weights[-2], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(lines.column, weights[:, -2], rtol=0, atol=1e-5)
             assert lines.largest == pytest.approx(float(weights.max()), abs=1e-5)
 
 

@@ -14,7 +14,7 @@ from engine.values.attention import MapName, MapQuery
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, written
-from tests.tui.explorer import explorer, notices, screen_text, settle, shown
+from tests.tui.explorer import drawn_lines, explorer, notices, screen_text, settle, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.drawing.plots import SIGNS
 from tui.state.marked_heads import MOST_PINS, how_to_pin
@@ -27,14 +27,10 @@ TEXT = "the cat sat on the mat"
 LONG = "the cat sat on the mat and " * 100
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, each group of them faster than anything is drawn, and wait until what they ask for is drawn."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for key in keys:
-        await pilot.press(*key.split())
-        while not app.views.active.size:  # a view is laid out when it is first gone to
-            await pilot.pause()
+async def press(pilot: Pilot[None], *groups: str) -> None:
+    """Press groups of keys, and wait after each group until what it asks for is drawn."""
+    for keys in groups:
+        await pilot.press(*keys.split())
         await settle(pilot)
 
 
@@ -46,9 +42,7 @@ def compared(app: Explorer, side: Side) -> ComparePane:
 
 
 def heads_of(app: Explorer) -> HeadsPane:
-    pane = next((each for each in app.views.panes if isinstance(each, HeadsPane)), None)
-    assert pane is not None
-    return pane
+    return next(each for each in app.views.panes if isinstance(each, HeadsPane))
 
 
 async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_model: TinyModel) -> None:
@@ -98,10 +92,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: T
         assert [float(each.value) for each in pane.values.entries] == pytest.approx(said, rel=1e-3)
         assert "chance of L1H0" in shown(pane.title_line)
         assert "chance" in shown(pane.readout_line)
-        region = pane.graph.region
-        drawn = "\n".join(
-            line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]
-        )
+        drawn = "\n".join(drawn_lines(app, pane.graph))
         assert all(ascii_cells(sign) in drawn for sign in SIGNS[:3])
         assert "." in drawn.replace("0.", "")
         before = screen_text(app)
@@ -111,9 +102,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: T
         assert "linear scale" in shown(pane.title_line)
         await press(pilot, "e", "v")
         rows = written(folder, "*-L0H0-L1H1-L1H0-spectrum.csv")
-        table = spectrum_table([spectrum for each in spectra for spectrum in each.values()])
-        expected = as_exported(table)
-        assert rows == expected
+        assert rows == as_exported(spectrum_table([matrix for each in spectra for matrix in each.values()]))
 
 
 async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: TinyModel, folder: Path) -> None:
@@ -252,7 +241,6 @@ async def test_the_lines_of_the_cursors_row_stand_below_each_other_in_every_map(
     async with explorer("demo", text=OPENING_SENTENCE, head="L1H0", size=(160, 50)) as (app, pilot):
         await press(pilot, "P", "]", "P", "C", "C")
         for each in compared(app, Side.MAPS).maps.heatmaps:
-            lines = [line[each.region.x : each.region.right] for line in screen_text(app).splitlines()]
-            marks = [line.index("[") for line in lines[each.region.y : each.region.bottom] if "[" in line]
+            marks = [line.index("[") for line in drawn_lines(app, each) if "[" in line]
             assert len(marks) == each._axes.lines == 2
             assert len(set(marks)) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -22,16 +21,9 @@ def selected(app: Explorer) -> str:
     return str(app.session.shown.selected)
 
 
-async def go_to_rows(pilot: Pilot[None], *keys: str) -> None:
-    """Go to a table of heads, and wait for its rows."""
-    assert isinstance(pilot.app, Explorer)
-    await press(pilot, *keys)
-    assert active_table(pilot.app).counts[0] > 2
-
-
 async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "w", "w")
+        await press(pilot, "w", "w")
         await press(pilot, "j", "j", "P")
         assert (pinned(app), selected(app)) == ("L0H2", "L0H0")
         assert foot(app).startswith("L0H2 pinned; C compares")
@@ -52,14 +44,14 @@ async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyMode
 @pytest.mark.parametrize(("keys", "view"), [("2", "ranks"), ("T", "text"), (":att\n", "attention"), ("w", "overview")])
 async def test_every_way_to_a_view_shows_the_head_of_the_row(keys: str, view: str, tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "w", "w")
+        await press(pilot, "w", "w")
         await press(pilot, "G", "k", *("enter" if key == "\n" else key for key in keys))
         assert (app.views.active.view, selected(app)) == (view, "L1H2")
 
 
 async def test_the_next_head_follows_the_row_and_the_views_own_key_selects_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "7")
+        await press(pilot, "7")
         await press(pilot, "j", "7")
         assert selected(app) == "L0H0"
         await press(pilot, "]")
@@ -110,7 +102,7 @@ async def test_keys_for_a_row_say_that_no_row_matches(tiny_model: TinyModel) -> 
 
 async def test_keys_do_not_act_on_the_first_row_after_sorting(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "w", "w")
+        await press(pilot, "w", "w")
         for keys in ("oo", "jo", "lo", "l"):
             await press(pilot, *keys)
             if active_table(app).head_here != app.session.shown.selected:
@@ -123,7 +115,7 @@ async def test_keys_do_not_act_on_the_first_row_after_sorting(tiny_model: TinyMo
 
 async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselected(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "5")
+        await press(pilot, "5")
         await press(pilot, "j", "P")
         feeding = str(active_table(app).head_here)
         assert feeding.startswith("L0")
@@ -142,7 +134,7 @@ async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselecte
 
 async def test_messages_about_rows_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), head="decoder.L1H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "5")
+        await press(pilot, "5")
         row = active_table(app).head_here
         await press(pilot, "3")
         said = f"decoder L1H0 is still selected; Enter in composition selects decoder {row}"
@@ -151,7 +143,7 @@ async def test_messages_about_rows_name_the_stack_where_there_are_several(tiny_m
 
 async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), head="L1H3", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "9")
+        await press(pilot, "9")
         await press(pilot, "gg", "j")
         row = str(active_table(app).head_here)
         await press(pilot, "k")
@@ -160,7 +152,7 @@ async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_mod
         await press(pilot, "3")
         assert selected(app) == first
     async with explorer(tiny_model("llama", with_head=True), head=row, text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "9")
+        await press(pilot, "9")
         await press(pilot, "3")
         assert selected(app) == row
         assert foot(app).startswith(f"{row} is still selected; Enter in ablation selects {first}")
@@ -210,7 +202,7 @@ async def test_with_the_model_selected_keys_do_not_act_on_the_first_row(tiny_mod
 
 async def test_the_key_that_switches_a_rows_head_is_offered_only_if_it_has_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), head="L0H0", text=TEXT) as (app, pilot):
-        await go_to_rows(pilot, "9")
+        await press(pilot, "9")
         assert "space Off" in foot(app)
         await press(pilot, "space", "j", "k")
         assert "token" in active_table(app).grid.columns

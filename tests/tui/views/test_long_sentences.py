@@ -11,13 +11,12 @@ import pytest
 from engine.mathematics.attention import pool
 from engine.models import attention_maps
 from engine.values import memory
-from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapQuery, MapWindow, PooledMap
+from engine.values.attention import AT_ONCE, AttentionMap, MapName, PooledMap
 from tests.conftest import TinyModel
 from tests.exporting import written
-from tests.opening import no_hurry, open_reader, start_engine
+from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
 from tests.tui.explorer import explorer, notices, press, screen_text, settle, shown, shown_map
-from tui.drawing.levels import levels_of
 from tui.views.layer_maps_view import HeadsPane
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -25,17 +24,17 @@ CONTEXT = 520
 
 
 @pytest.fixture
-def folder(tiny_model: TinyModel) -> Path:
+def model(tiny_model: TinyModel) -> Path:
     return tiny_model("llama", max_position_embeddings=CONTEXT)
 
 
 @pytest.fixture
-def layers(folder: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+def layers(model: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
     """Give what the model itself returns, layer by layer."""
-    ids = open_reader(folder).read(TEXT, no_hurry).ids
+    ids = open_reader(model).read(TEXT, no_hurry).ids
     assert len(ids) == CONTEXT
     assert len(ids) ** 2 > AT_ONCE
-    return eager_maps(folder, ids)[""]
+    return eager_maps(model, ids)[""]
 
 
 def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
@@ -48,9 +47,9 @@ def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
 
 
 async def test_the_whole_map_is_shown_pooled_then_single_weights(
-    folder: Path, layers: list[np.ndarray[Any, Any]]
+    model: Path, layers: list[np.ndarray[Any, Any]]
 ) -> None:
-    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "3")
         assert shown_map(app).name == MapName("decoder", 1, 2)
         assert shown_map(app).window.block > 16
@@ -71,8 +70,11 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert shown(pane.readout_line).endswith("1.0000")
 
 
-async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarray[Any, Any]]) -> None:
-    async with explorer(folder, text=TEXT) as (app, pilot):
+async def test_heads_layers_and_means_follow_and_leave_earlier_maps_as_they_were(
+    model: Path, layers: list[np.ndarray[Any, Any]]
+) -> None:
+    seen = []
+    async with explorer(model, text=TEXT) as (app, pilot):
         await pilot.press("3", "<")
         for keys, expected in (
             ("right_square_bracket", layers[0][1]),
@@ -84,11 +86,14 @@ async def test_heads_layers_and_means_follow(folder: Path, layers: list[np.ndarr
             ("a", layers[1][1]),
         ):
             await press(pilot, keys)
-            assert_is(shown_map(app), expected)
+            seen.append((shown_map(app), expected))
+            assert_is(*seen[-1])
+    for pooled, expected in seen:
+        assert_is(pooled, expected)
 
 
-async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> None:
-    async with explorer(folder, text=TEXT) as (app, pilot):
+async def test_the_sentence_after_a_long_one_is_shown_as_ever(model: Path) -> None:
+    async with explorer(model, text=TEXT) as (app, pilot):
         await pilot.press("3", "i")
         app.main.sentence_input.value = "the cat sat"
         await press(pilot, "enter")
@@ -96,8 +101,8 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         assert "q 3 " in shown(app.views.attention.readout_line)
 
 
-async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses(folder: Path) -> None:
-    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses(model: Path) -> None:
+    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
         for text, keys, scale in (
             (TEXT, "A", "log"),
             ("the cat sat", "A", "linear"),
@@ -108,34 +113,26 @@ async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses
             await press(pilot, keys)
             pane = app.views.active
             assert isinstance(pane, HeadsPane)
-            maps = pane.maps
-            assert maps.scale == scale
+            assert pane.maps.scale == scale
             assert f" {scale} " in f" {shown(pane.legend_line)}"
-            for number, pooled in maps.maps.items():
-                levels = levels_of(pooled.values, maps.scale, maps.largest, maps.ink.levels)
-                whole = maps._levels_of(number)
-                assert whole is not None
-                drawn = whole[:: maps._tiles.zoom_down, :: maps._tiles.zoom]
-                np.testing.assert_array_equal(drawn, levels)
 
 
 async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
-    folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, layers: list[np.ndarray[Any, Any]], folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # `folder` is the model here
-    async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
+    async with explorer(model, text=TEXT, head="L1H3") as (app, pilot):
         await press(pilot, "3", "e", "v")
         assert notices(app)[0].startswith(f"{CONTEXT**2:,} rows, ")
-    rows = written(tmp_path, "*.csv")
+    rows = written(folder, "*.csv")
     weights = np.array([float(row["weight"]) for row in rows], dtype=np.float32).reshape(CONTEXT, CONTEXT)
     np.testing.assert_allclose(weights, layers[1][3], rtol=0, atol=1e-5)
     assert [int(row["key"]) for row in rows[:CONTEXT]] == list(range(CONTEXT))
 
 
 async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
+    async with explorer(model, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
         monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
         monkeypatch.setattr(memory, "free_memory", lambda: 1000)
         app.main.read(TEXT)
@@ -143,20 +140,3 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
         text = " ".join(screen_text(app).split())
         assert "one layer's maps of 520 tokens" in text.replace("│", "")
         assert "σ₁" in text
-
-
-def test_windows_of_a_map_are_pooled_and_do_not_change_when_the_next_layer_comes(
-    folder: Path, layers: list[np.ndarray[Any, Any]]
-) -> None:
-    engine = start_engine(folder)
-    windows = [MapWindow(1, range(100, 140), range(90, 150)), MapWindow(16, range(99), range(99), "mean")]
-    names = [MapName("decoder", layer, head) for layer, head in ((0, 1), (0, None), (1, 1), (None, 2), (None, None))]
-    mean = np.mean(layers, axis=0)
-    maps = [layers[0][1], layers[0].mean(0), layers[1][1], mean[2], mean.mean(0)]
-    found = [(engine.pooled(MapQuery(TEXT, name), window).result(), weights)
-             for name, weights in zip(names, maps, strict=True) for window in windows]  # fmt: skip
-    kept = [engine.whole_map(MapQuery(TEXT, name)).result() for name in names]
-    for pooled, weights in found:
-        assert_is(pooled, weights)
-    for whole, weights in zip(kept, maps, strict=True):
-        np.testing.assert_allclose(whole.weights, weights, rtol=0, atol=1e-5)

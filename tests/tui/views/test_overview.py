@@ -183,7 +183,7 @@ async def test_epsilon_changes_the_values_and_s_changes_the_scale_if_there_is_a_
         assert "qk_symmetry has no log scale" in screen_text(app)
 
 
-async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
+async def test_w_again_shows_the_table_and_enter_goes_into_the_head_of_a_row(tiny_model: TinyModel) -> None:
     async with explorer("demo", text=OPENING_SENTENCE) as (app, pilot):
         await press(pilot, "w", "w")
         table = active_table(app)
@@ -192,6 +192,7 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
         await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 0)
+        assert app.views.active.view == "spectra"
         await press(pilot, "w")
         assert app.views.active is table, "which is what one came from"
         await press(pilot, "w")
@@ -232,20 +233,6 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         await pilot.click(canvas, offset=place)
         await settle(pilot)
         assert app.views.active.view == "spectra"
-
-
-async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_there(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("9", "w", "w")  # what is of the whole model is no view of a head
-        await settle(pilot)
-        assert app.views.active.view == "heads"
-        await press(pilot, "G", "enter")
-        last = app.session.shown.selected
-        assert app.views.active.view == "spectra"
-        assert last == list(on_map(app))[-1]
-        await press(pilot, "H")
-        pane = active_table(app)
-        assert pane.view == "heads"
 
 
 async def test_the_table_of_all_heads_uses_and_shows_the_epsilon_of_the_start(tiny_model: TinyModel) -> None:

@@ -19,7 +19,7 @@ from engine.values.table import Kind, Table, kind_of
 from engine.values.views import PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, written
-from tests.opening import edited_weights, start_engine
+from tests.opening import edited_weights
 from tests.tui.explorer import (
     active_table,
     explorer,
@@ -115,9 +115,8 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model
         await press_slowly(pilot, "right_curly_bracket", "3")
         assert shown(app.views.attention.title_line).startswith("attention L1H2 · L0H1, L0H2 off")
         off = Off((Head("decoder", 0, 1), Head("decoder", 0, 2)))
-        engine = start_engine(model)
-        expected = engine.attention(TEXT, "decoder", 1, off=off).result().select(2).weights
-        plain = engine.attention(TEXT, "decoder", 1).result().select(2).weights
+        expected = app.engine.attention(TEXT, "decoder", 1, off=off).result().select(2).weights
+        plain = app.engine.attention(TEXT, "decoder", 1).result().select(2).weights
         assert np.allclose(shown_map(app).values, expected, atol=1e-6)
         assert not np.allclose(plain, expected, atol=1e-3)
         await press_slowly(pilot, "9")
@@ -237,7 +236,7 @@ SHORT = "the cat sat on"
 ALL = "9999"
 
 
-def copied(model: Path, place: Path) -> Path:
+def tuned(model: Path, place: Path) -> Path:
     """Copy a model, with the unembedding of some tokens turned round."""
     other = Path(shutil.copytree(model, place))
     with edited_weights(other) as tensors:
@@ -250,7 +249,7 @@ def copied(model: Path, place: Path) -> Path:
 def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
     """Give a tiny Llama, and its copy."""
     model = tiny_model("llama", with_head=True)
-    return model, copied(model, tmp_path / "tuned")
+    return model, tuned(model, tmp_path / "tuned")
 
 
 @pytest.mark.parametrize("model_type", ["llama", "bert"])
@@ -258,7 +257,7 @@ def test_a_comparison_has_the_numbers_of_each_model_by_itself(
     model_type: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     model = tiny_model(model_type, with_head=True)
-    other = copied(model, tmp_path / "tuned")
+    other = tuned(model, tmp_path / "tuned")
     alone = [exported(each, "predictions", "--text", SHORT, "--top", ALL) for each in (model, other)]
     own, theirs = ({row["token_id"]: row for row in rows} for rows in alone)
     assert alone[0][0]["token_id"] != alone[1][0]["token_id"], "the copy expects something else"
@@ -286,19 +285,9 @@ def test_only_a_second_model_adds_columns_and_filters_for_it(pair: tuple[Path, P
     assert "--vs does not apply to lens" in refusal(model, "lens", "--text", SHORT, "--vs", other, code=2)
 
 
-def other_tokens(model: Path, tiny_model: TinyModel, place: Path) -> Path:
-    """Copy a model, with another tokenizer."""
-    other = Path(shutil.copytree(model, place))
-    for file in other.glob("token*"):
-        file.unlink()
-    transformers.AutoTokenizer.from_pretrained(tiny_model("bert")).save_pretrained(other)
-    return other
-
-
 async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path, Path], tmp_path: Path) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, text=SHORT, engine=engine, size=(100, 24)) as (app, pilot):
+    async with explorer(model, text=SHORT, other=other, size=(100, 24)) as (app, pilot):
         await press_slowly(pilot, "8")
         pane = active_table(app)
         assert pane.shown is not None
@@ -328,8 +317,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
 
 async def test_tables_of_the_first_model_alone_say_so_in_their_titles(pair: tuple[Path, Path]) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, text=SHORT, engine=engine, size=(80, 24)) as (app, pilot):
+    async with explorer(model, text=SHORT, other=other, size=(80, 24)) as (app, pilot):
         for key, view in (("8", "predictions"), ("8", "lens"), ("8", "contributions"), ("9", "ablation")):
             await press_slowly(pilot, key)
             pane = app.views.active
@@ -348,11 +336,13 @@ async def test_models_with_different_tokens_are_not_compared_and_the_title_says_
     pair: tuple[Path, Path], tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     model, _ = pair
-    other = other_tokens(model, tiny_model, tmp_path / "other")
+    other = Path(shutil.copytree(model, tmp_path / "other"))
+    for file in other.glob("token*"):
+        file.unlink()
+    transformers.AutoTokenizer.from_pretrained(tiny_model("bert")).save_pretrained(other)
     said = refusal(model, "predictions", "--text", SHORT, "--vs", other)
     assert "cut this sentence into different tokens, so they cannot be compared on it: token 0 is 't'" in said
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, text=SHORT, engine=engine, size=(200, 24)) as (app, pilot):
+    async with explorer(model, text=SHORT, other=other, size=(200, 24)) as (app, pilot):
         await press_slowly(pilot, "8")
         pane = active_table(app)
         assert pane.shown is not None

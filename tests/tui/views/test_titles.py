@@ -13,10 +13,8 @@ import pytest
 from rich.cells import cell_len
 
 from engine.mathematics.attention import pool
-from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from engine.values.heads import Head, Off
-from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
@@ -291,8 +289,7 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
 async def test_the_graph_says_in_full_why_the_other_model_has_no_spectra(tiny_model: TinyModel, tmp_path: Path) -> None:
     factors = low_rank("model.layers.0.self_attn.q_proj", 32, 32)
     adapter = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), factors)
-    engine = Engine(EngineOptions(other="base"))
-    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(118, 50), engine=engine) as (app, pilot):
+    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(118, 50), other="base") as (app, pilot):
         spectra = app.views.spectra
         await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
         assert "decoder-delta holds" not in shown(spectra.title_line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,8 @@ from rich.style import Style
 
 from engine.analysis.large_maps import large_maps
 from engine.mathematics.attention import pool
-from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow, PooledMap, Pooling
 from engine.values.heads import NOTHING_OFF, Head, Off
-from engine.values.options import EngineOptions
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
@@ -24,6 +23,7 @@ from tests.exporting import exported, written
 from tests.opening import edited_weights, start_engine
 from tests.tui.explorer import (
     active_table,
+    drawn_lines,
     explorer,
     notices,
     press,
@@ -34,6 +34,7 @@ from tests.tui.explorer import (
     type_keys,
     until,
 )
+from tests.tui.views.test_long_sentences import CONTEXT, TEXT
 from tui.drawing.levels import Ink, Levels, legend
 from tui.drawing.ramps import level_styles, lightness
 from tui.toolkit.line_filters import ascii_cells
@@ -53,14 +54,13 @@ def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
 
 async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, Path]) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, size=(160, 50), head="L0H1", engine=engine) as (app, pilot):
+    async with explorer(model, size=(160, 50), head="L0H1", other=other) as (app, pilot):
         assert shown(app.main.top_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
         await press(pilot, "unbound:app.changes")
         pane = active_table(app)
         assert pane.shown is not None
         rows = [tuple(row) for row in pane.shown]
-        assert rows == [tuple(row) for row in engine.table("changes", Query()).result()]
+        assert rows == [tuple(row) for row in app.engine.table("changes", Query()).result()]
         assert rows[0][:3] == ("decoder", 1, "3")
         assert [row[:3] for row in rows if float(str(row[3])) > 0] == [("decoder", 1, "3")]
         assert pane.grid.row is not None
@@ -75,17 +75,15 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
 
 async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[Path, Path], folder: Path) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, head="L1H3", text=SENTENCE, engine=engine, ascii_only=True) as (app, pilot):
-        before = engine.attention(SENTENCE, "decoder", 1).result().weights[3]
-        now = engine.differences(SENTENCE, "decoder", 1).result().other
+    async with explorer(model, head="L1H3", text=SENTENCE, other=other, ascii_only=True) as (app, pilot):
+        before = app.engine.attention(SENTENCE, "decoder", 1).result().weights[3]
+        now = app.engine.differences(SENTENCE, "decoder", 1).result().other
         assert now is not None
         await press(pilot, "D")
         pane = app.views.attention
         assert app.views.active is pane
         assert shown(pane.title_line).startswith("attention L1H3 · other model less this one")
-        assert pane.heatmap.pooled is not None
-        np.testing.assert_array_equal(pane.heatmap.pooled.values, now[3] - before)
+        np.testing.assert_array_equal(shown_map(app).values, now[3] - before)
         query, key = (int(n) for n in np.unravel_index(np.abs(now[3] - before).argmax(), before.shape))
         pane.heatmap.move_to(query, key)
         await pilot.pause()
@@ -113,14 +111,13 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[P
 
 async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Path, Path], folder: Path) -> None:
     model, other = pair
-    engine = Engine(EngineOptions(other=str(other)))
-    async with explorer(model, head="L1H3", engine=engine, ascii_only=True) as (app, pilot):
+    async with explorer(model, head="L1H3", other=other, ascii_only=True) as (app, pilot):
         pane = app.views.spectra
         assert ascii_cells(shown(pane.title_line)) == "spectra L1H3 | query/key bias  log  e 0.01  o finetuned"
         await press(pilot, "1", "j", "j", "l")
         name = Head("decoder", 1, 3)
         own, theirs = (
-            engine.spectra(name.whole_layer, False, of_other=of_other).result().spectra[3] for of_other in (False, True)
+            app.engine.spectra(name.whole_layer, False, of_other=each).result().spectra[3] for each in (False, True)
         )
         matrix, at = pane.graph.matrix, pane.graph.index - 1
         assert (matrix, at) == ("QK", 1)
@@ -128,9 +125,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Pat
         np.testing.assert_allclose(ratio, 2.0, rtol=1e-9)  # the copy's queries are twice as large
         one, two = (each["QK"].singular_values[1] for each in (own, theirs))
         assert f"QK s2 = {one:.4g} | other {two:.4g}" in screen_text(app)
-        region = pane.graph.region
-        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
-        assert any("o" in line for line in lines)
+        assert any("o" in line for line in drawn_lines(app, pane.graph))
         await press(pilot, "e", "v")
         rows = written(folder, "*spectrum.csv")
         assert list(rows[0])[-1] == "singular_value_other"
@@ -151,36 +146,24 @@ async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: Ti
 
 
 async def test_models_that_cannot_be_compared_are_not_opened(tiny_model: TinyModel) -> None:
-    engine = Engine(EngineOptions(other=str(tiny_model("bert"))))
-    async with explorer(tiny_model("gpt2"), engine=engine) as (app, _):
+    async with explorer(tiny_model("gpt2"), other=tiny_model("bert")) as (app, _):
         assert "cannot be compared" in app.failure
-
-
-def differences(attention: AttentionMap) -> NDArray[np.float32]:
-    assert attention.other is not None
-    return attention.other - attention.weights
 
 
 def test_a_block_of_differences_shows_the_one_that_is_largest_in_size() -> None:
     random = np.random.default_rng(0)
     weights, other = (random.random((10, 7), dtype=np.float32) for _ in range(2))
+    differences = other - weights
     attention = AttentionMap(MapName("decoder", 0, 0), ("q",) * 10, ("k",) * 7, weights, other)
-    for pooling in ("max", "mean"):
-        pooled = pool(attention, MapWindow(3, range(9), range(9), pooling))
-        assert pooled.is_signed
-        means = []
-        for row in range(4):
-            for column in range(3):
-                block = pooled.at(row, column)
-                some = differences(attention)[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
-                assert block.largest == some.flat[np.abs(some).argmax()]
-                assert block.pair == (weights[block.place], other[block.place])
-                assert block.mean == pytest.approx(float(some.mean()), abs=1e-7)
-                means.append(abs(block.mean))
-        expected = max(means) if pooling == "mean" else float(np.abs(differences(attention)).max())
-        assert pooled.largest == pytest.approx(expected)
-    single = pool(attention, MapWindow(1, range(2, 5), range(3, 6)))
-    np.testing.assert_array_equal(single.values, differences(attention)[2:5, 3:6])
+    pooled = pool(attention, MapWindow(3, range(9), range(9)))
+    assert pooled.is_signed
+    assert pooled.largest == np.abs(differences).max()
+    for row, column in itertools.product(range(4), range(3)):
+        block = pooled.at(row, column)
+        some = differences[3 * row : 3 * row + 3, 3 * column : 3 * column + 3]
+        assert block.largest == some.flat[np.abs(some).argmax()]
+        assert block.pair == (weights[block.place], other[block.place])
+        assert block.mean == pytest.approx(float(some.mean()), abs=1e-7)
 
 
 @pytest.mark.parametrize("ink", list(Ink))
@@ -223,10 +206,6 @@ def test_whoever_asks_first_has_the_second_model_opened(pair: tuple[Path, Path])
     assert engine.compare(lambda progress: None).result().other.name == str(other)
     assert list(early) == list(engine.table(CHANGES.name, Query()).result())
 
-
-TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
-
-CONTEXT = 520
 
 OFF = Off((Head("decoder", 0, 1),))
 
@@ -299,16 +278,13 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
 
 async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> None:
     own, theirs = whole_maps(long_pair[0])[1, 3], whole_maps(long_pair[1])[1, 3]
-    engine = Engine(EngineOptions(other=str(long_pair[1])))
-    async with explorer(long_pair[0], head="L1H3", text=TEXT, engine=engine, ascii_only=True) as (app, pilot):
+    async with explorer(long_pair[0], head="L1H3", text=TEXT, other=long_pair[1], ascii_only=True) as (app, pilot):
         pane = app.views.attention
         for keys, is_signed in (("3", False), ("D", True), ("D", False), ("D", True)):
             await press(pilot, keys)
-            drawn = pane.heatmap.pooled
-            assert drawn is not None
+            drawn = shown_map(app)
             assert drawn.is_signed is is_signed
             assert ("other less this" in shown(pane.title_line)) is is_signed, "in few words, beside how much is read"
-        assert drawn is not None
         assert drawn.window.block > 1
         np.testing.assert_allclose(
             drawn.values, blocks(theirs - own, drawn.window.block)["max"][drawn.window.rows.start :], rtol=0, atol=1e-5
@@ -317,13 +293,9 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
         most = drawn.values[-1, np.abs(drawn.values[-1]).argmax()]
         assert shown(pane.readout_line).startswith(f"max {most:+.4f}  "), "where the last tokens differ most"
         await press(pilot, "g", "g", "home")
-        drawn = pane.heatmap.pooled
-        assert drawn is not None
-        assert shown(pane.readout_line).startswith(f"max {drawn.values[0, 0]:+.4f}  ")
+        assert shown(pane.readout_line).startswith(f"max {shown_map(app).values[0, 0]:+.4f}  ")
         await press(pilot, "G")
-        drawn = pane.heatmap.pooled
-        assert drawn is not None
-        assert shown(pane.readout_line).startswith(f"max {drawn.values[-1, 0]:+.4f}")
+        assert shown(pane.readout_line).startswith(f"max {shown_map(app).values[-1, 0]:+.4f}")
         await press(pilot, "unbound:heatmap.fit")
         query, key = pane.heatmap.cursor
         difference = theirs[query, key] - own[query, key]
