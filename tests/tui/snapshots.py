@@ -31,23 +31,14 @@ SYSTEMS = {"256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR, "no
 
 @dataclass(frozen=True)
 class Shot:
-    """One snapshot.
-
-    Attributes
-    ----------
-    name : of its file.
-    size : of the terminal, columns and rows.
-    keys : pressed before it is taken.
-    theme : of the explorer.
-    colours : of the terminal, one of `SYSTEMS`.
-    is_shown : whether the README shows it too.
-    """
+    """One snapshot: what the explorer looks like after some keys; the README shows it too if `is_shown`."""
 
     name: str
     size: tuple[int, int]
     keys: tuple[str, ...]
     theme: str = "textual-dark"
     colours: str = "truecolor"
+    """One of `SYSTEMS`."""
     is_shown: bool = True
 
 

@@ -127,7 +127,7 @@ def cell_of(mean: MapName | None, query: int, asked: str, key: int, read: str, g
 
 
 MEAN = MapName("decoder", 0, None)
-NINE = tuple((0, number) for number in range(9))
+NINE = [(0, number) for number in range(9)]
 
 
 @pytest.mark.parametrize(
