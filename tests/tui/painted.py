@@ -154,7 +154,7 @@ class TerminalPicture:
 
 
 class PaintedApp(App[None]):
-    """Keeps a picture of its output, and counts the bytes."""
+    """Keeps a picture of its output."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
@@ -162,15 +162,16 @@ class PaintedApp(App[None]):
             self._filters.append(AsciiOnly())
         self.animation_level = "none"
         self.picture = TerminalPicture()
-        self.written = 0
         self._last_frame = LastFrame()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
-            data = Difference(self._last_frame, renderable).render_segments(self.console)
-            self.written += len(data.encode())
-            self.picture.write(data)
+            self.picture.write(Difference(self._last_frame, renderable).render_segments(self.console))
         super()._display(screen, renderable)
+
+    def text(self) -> str:
+        """Everything on the screen."""
+        return "\n".join(self.picture.line(row) for row in range(self.size.height))
 
     def assert_nothing_is_stale(self) -> None:
         """Compare what was painted bit by bit with the screen painted at once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -83,7 +84,24 @@ class HeatmapApp(PaintedApp):
             self.heatmap.show(MapSource.of(self.shown, id(self.shown)), self.scale, is_numbered=self.is_numbered)
 
 
-async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Scale | None = None) -> HeatmapApp:
+@asynccontextmanager
+async def heatmap_of(
+    shown: AttentionMap | None = None,
+    scale: Scale | None = None,
+    *,
+    size: tuple[int, int] = (60, 20),
+    ascii: bool = False,
+) -> AsyncIterator[tuple[HeatmapApp, Pilot[None]]]:
+    """Show a map in an application of its own; at the end nothing stale may be left on its screen."""
+    app = HeatmapApp(ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        await show(pilot, shown, scale)
+        yield app, pilot
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Scale | None = None) -> None:
     app = pilot.app
     assert isinstance(app, HeatmapApp)
     app.scale = scale or app.scale
@@ -91,7 +109,6 @@ async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Sca
     if shown is not None and not app.moves:
         app.heatmap.move_to(0, 0)
     await pilot.pause()
-    return app
 
 
 def rgb(style: str) -> tuple[int, ...]:

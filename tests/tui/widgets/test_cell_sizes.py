@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tui.painted import press, resize
-from tests.tui.widgets.heatmaps import HeatmapApp, attention, rgb, show
+from tests.tui.widgets.heatmaps import attention, heatmap_of, rgb, show
 from tui.drawing.map_layout import axes_of
 from tui.drawing.ramps import ramp
 
@@ -32,19 +32,16 @@ def new_axes() -> None:
 async def test_cells_are_the_largest_with_which_the_whole_map_is_in_view(
     tokens: int, size: tuple[int, int], cell: int, lines: int, header: int
 ) -> None:
-    async with HeatmapApp().run_test(size=size) as pilot:
-        app = await show(pilot, attention(tokens))
+    async with heatmap_of(attention(tokens), size=size) as (app, _):
         axes = app.heatmap._axes
         assert (axes.cell, axes.lines, axes.header) == (cell, lines, header)
         assert tuple(map(len, app.heatmap.window)) == (tokens, tokens)
         assert not app.heatmap.show_vertical_scrollbar
-        app.assert_nothing_is_stale()
 
 
 async def test_keys_are_read_across_from_four_columns_on_the_cursor_hides_no_cell_and_a_click_finds_each() -> None:
-    async with HeatmapApp().run_test(size=(50, 24)) as pilot:
-        shown = attention(10)
-        app = await show(pilot, shown)
+    shown = attention(10)
+    async with heatmap_of(shown, size=(50, 24)) as (app, pilot):
         assert " ".join(app.picture.line(0).split()) == "q ↓ k → The qu… br… fox ju… ov… the la… dog ."
         app.heatmap.move_to(3, 2)
         await pilot.pause()
@@ -63,13 +60,11 @@ async def test_keys_are_read_across_from_four_columns_on_the_cursor_hides_no_cel
         await press(pilot, FIT)
         await pilot.click(offset=(app.heatmap._axes.gutter + 5, 1 + 7))
         assert app.heatmap.cursor == (14, 5)
-        app.assert_nothing_is_stale()
 
 
 async def test_half_lines_bring_a_map_into_view_that_would_not_fit() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        shown = attention(29)
-        app = await show(pilot, shown)
+    shown = attention(29)
+    async with heatmap_of(shown) as (app, pilot):
         assert len(app.heatmap.window[0]) < 29, "until it is wanted whole"
         await pilot.press(FIT)
         app.heatmap.move_to(28, 3)
@@ -86,12 +81,10 @@ async def test_half_lines_bring_a_map_into_view_that_would_not_fit() -> None:
         assert app.picture.line(15).split()[:2] == ["28", "dog"], "the last line has one row"
         await press(pilot, "k")
         assert app.picture.line(14).split()[:2] == ["27", "lazy"], "the label of the cursor's row, of two"
-        app.assert_nothing_is_stale()
 
 
 async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(100))
+    async with heatmap_of(attention(100)) as (app, pilot):
         heatmap, looks = app.heatmap, []
         for key in (FIT, ">", ">", ">", "<", "<", "<"):
             await press(pilot, key)
@@ -113,11 +106,9 @@ async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
 async def test_any_map_can_be_walked_in_any_pane(
     size: tuple[int, int], shape: tuple[int, int], ascii_only: bool
 ) -> None:
-    async with HeatmapApp(ascii=ascii_only).run_test(size=size) as pilot:
-        app = await show(pilot, attention(*shape))
+    async with heatmap_of(attention(*shape), size=size, ascii=ascii_only) as (app, pilot):
         await pilot.press("G", "end", "k", "h", "gg", "j", "pagedown")
         await press(pilot, FIT, ">", "unbound:heatmap.pooling", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
         app.assert_nothing_is_stale()
         await resize(pilot, 60, 20)
         await show(pilot, attention(*shape, seed=1), "log")
-        app.assert_nothing_is_stale()

@@ -13,7 +13,7 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import press
-from tests.tui.widgets.heatmaps import HeatmapApp, attention, keep_cells_small, rgb, show
+from tests.tui.widgets.heatmaps import HeatmapApp, attention, heatmap_of, keep_cells_small, rgb, show
 from tui.drawing.cells import WIDTH, format_weight
 from tui.drawing.ramps import LEGIBLE, contrast, ramp
 from tui.views.compare_view import ComparePane
@@ -51,9 +51,8 @@ def test_a_difference_keeps_its_sign(sign: int) -> None:
 
 
 async def test_cells_hold_their_weights_on_the_colours_of_their_levels_and_masked_ones_are_blank() -> None:
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
-        app = await show(pilot, shown)
+    shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
+    async with heatmap_of(shown, size=(80, 20)) as (app, pilot):
         await press(pilot, "unbound:heatmap.numbers", "down", "down", "right")
         assert app.picture.line(0).rstrip() == "q ↓ k → The  qui… bro… fox  jum… over"
         written = numbers(app, 1, 8, 6, 6)
@@ -68,12 +67,10 @@ async def test_cells_hold_their_weights_on_the_colours_of_their_levels_and_maske
             level = min(int(shown.weights[query, key] / shown.weights.max() * 16), 15)
             for at in range(8 + WIDTH * key, 8 + WIDTH * (key + 1)):
                 assert rgb(app.picture.style(1 + query, at)) == colours[level].triplet
-        app.assert_nothing_is_stale()
 
 
 async def test_another_map_of_the_same_levels_has_its_own_numbers_zero_is_written_and_nan_marked() -> None:
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        app = await show(pilot, attention(4))
+    async with heatmap_of(attention(4), size=(80, 20)) as (app, pilot):
         await pilot.press("unbound:heatmap.numbers")
         for weight in (0.501, 0.502):
             even = np.array([[weight, 1 - weight], [1 - weight, weight]], dtype=np.float32)
@@ -93,8 +90,7 @@ async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
     colours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLORTERM", colours)
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        app = await show(pilot, attention(5))
+    async with heatmap_of(attention(5), size=(80, 20)) as (app, pilot):
         await press(pilot, "unbound:heatmap.numbers")
         lowest = app.heatmap._styles_now[0]
         assert lowest == app.heatmap.get_component_rich_style("area--label")
@@ -108,21 +104,18 @@ async def test_without_colours_the_numbers_stand_alone_and_the_legend_says_so(
     ascii_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with HeatmapApp(ascii=ascii_only).run_test(size=(80, 20)) as pilot:
-        app = await show(pilot, attention(4))
+    async with heatmap_of(attention(4), size=(80, 20), ascii=ascii_only) as (app, pilot):
         assert app.heatmap.legend().plain.startswith("linear 0")
         await press(pilot, "unbound:heatmap.numbers")
         assert app.heatmap.legend().plain == "weights as numbers"
-        assert not set("░▒▓█@%") & set("".join(app.picture.line(row) for row in range(20)))
+        assert not set("░▒▓█@%") & set(app.text())
         await press(pilot, "unbound:heatmap.numbers")
         assert app.heatmap.legend().plain.startswith("linear 0")
-        app.assert_nothing_is_stale()
 
 
 async def test_blocks_hold_the_number_that_stands_for_them() -> None:
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        shown = attention(200)
-        app = await show(pilot, shown)
+    shown = attention(200)
+    async with heatmap_of(shown, size=(80, 20)) as (app, pilot):
         before = app.heatmap.pooled
         assert before is not None
         await press(pilot, "unbound:heatmap.numbers", "unbound:heatmap.pooling")
@@ -138,13 +131,11 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
         again = app.heatmap.pooled
         assert again is not None
         assert again.window.block == before.window.block
-        app.assert_nothing_is_stale()
 
 
 async def test_a_map_too_wide_for_its_numbers_follows_the_cursor() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        shown = attention(30)
-        app = await show(pilot, shown)
+    shown = attention(30)
+    async with heatmap_of(shown) as (app, pilot):
         await press(pilot, "unbound:heatmap.numbers", "G", "end")
         assert app.heatmap.cursor == (29, 29)
         lines = [app.picture.line(row) for row in range(20)]
@@ -171,10 +162,9 @@ async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], P
 
 
 async def test_differences_are_written_with_their_sign() -> None:
-    async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
-        shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
-        app = await show(pilot, shown)
+    weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
+    shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
+    async with heatmap_of(shown, size=(80, 20)) as (app, pilot):
         await press(pilot, "unbound:heatmap.numbers")
         await show(pilot, replace(shown, other=np.zeros((2, 2), dtype=np.float32)))
         await press(pilot, "down", "right")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 from textual import events
@@ -49,8 +50,7 @@ LONG_WALKS = [
 
 
 async def test_every_key_moves_the_cursor_where_it_says() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, rows(40))
+    async with table_of(rows(40)) as (app, pilot):
         single = [([key], place) for keys, place in WALKS for key in keys]
         for typed, place in (*single, *LONG_WALKS):
             await pilot.press("gg", "home", "l", *["j"] * 5)
@@ -58,15 +58,14 @@ async def test_every_key_moves_the_cursor_where_it_says() -> None:
             await press(pilot, *typed)
             assert app.grid.row is not None
             assert (app.grid.row[1], app.grid.column) == place, typed
-            assert f"H{place[0]} " in painted(app), "the cursor's row is in view"
+            assert f"H{place[0]} " in app.text(), "the cursor's row is in view"
             app.assert_nothing_is_stale()
 
 
 @pytest.mark.usefixtures("arranging")
 async def test_a_column_sorts_down_then_up_then_not_and_the_first_row_is_shown() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        made = rows(10)
-        app = await show(pilot, made)
+    made = rows(10)
+    async with table_of(made) as (app, pilot):
         await pilot.press("l", "l", "j", "j")
         for expected, sign in (
             (sorted(made, key=lambda row: -float(str(row[3]))), "third▾"),
@@ -84,13 +83,13 @@ async def test_a_column_sorts_down_then_up_then_not_and_the_first_row_is_shown()
 
 @pytest.mark.usefixtures("arranging")
 async def test_new_rows_keep_the_sort_order_and_a_new_table_has_none() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, rows(10))
+    async with table_of(rows(10)) as (app, pilot):
         await pilot.press("o")
         await arranged(pilot)
         assert [row[1] for row in in_order(app)] == list(range(9, -1, -1))
         await pilot.press(*"jj")
-        await show(pilot, rows(12))
+        app.grid.show(COLUMNS, rows(12), 1)
+        await arranged(pilot)
         assert [row[1] for row in in_order(app)] == list(range(11, -1, -1))
         assert app.grid.cursor[0] == 2, "the cursor stays on its line"
         app.grid.show(("a", "b"), [(1, 2), (3, 4)], 0)
@@ -101,9 +100,8 @@ async def test_new_rows_keep_the_sort_order_and_a_new_table_has_none() -> None:
 
 @pytest.mark.usefixtures("arranging")
 async def test_a_filter_keeps_the_sort_order_and_the_cursors_row() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        made = rows(10)
-        app = await show(pilot, made)
+    made = rows(10)
+    async with table_of(made) as (app, pilot):
         await pilot.press("l", "l", "o")
         await arranged(pilot)
         await pilot.press(*"jjj")
@@ -114,7 +112,7 @@ async def test_a_filter_keeps_the_sort_order_and_the_cursors_row() -> None:
         await arranged(pilot)
         assert app.grid.row == row
         assert in_order(app) == sorted((made[place] for place in kept), key=lambda row: -float(str(row[3])))
-        assert painted(app).count("word") == len(kept)
+        assert app.text().count("word") == len(kept)
         app.assert_nothing_is_stale()
         app.grid.narrow(of_rows(made, []))
         await arranged(pilot)
@@ -124,13 +122,11 @@ async def test_a_filter_keeps_the_sort_order_and_the_cursors_row() -> None:
         app.grid.narrow(None)
         await arranged(pilot)
         assert len(in_order(app)) == len(made)
-        app.assert_nothing_is_stale()
 
 
 async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None:
     made: list[tuple[Cell, ...]] = [("a", ""), ("b", 2.0), ("c", math.nan), ("d", 5), ("e", math.inf)]
-    async with TableApp().run_test(size=(40, 9)) as pilot:
-        app = await show(pilot, made, ("head", "value"))
+    async with table_of(made, ("head", "value"), size=(40, 9)) as (app, pilot):
         await pilot.press("l", "o")
         assert [row[0] for row in in_order(app)] == ["e", "d", "b", "a", "c"]
         await pilot.press("o")
@@ -138,8 +134,7 @@ async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None
 
 
 async def test_the_mouse_and_enter_choose_rows_and_a_click_on_a_name_sorts() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, rows(10))
+    async with table_of(rows(10)) as (app, pilot):
         third = app.picture.line(0).index("third")
         await pilot.click(TableGrid, offset=(third + 1, 4))
         assert (app.grid.row, app.grid.column) == (rows(10)[3], "third")
@@ -154,24 +149,21 @@ async def test_the_mouse_and_enter_choose_rows_and_a_click_on_a_name_sorts() -> 
 
 
 async def test_no_key_fails_while_a_message_stands_in_place_of_rows() -> None:
-    async with TableApp().run_test(size=(40, 7)) as pilot:
-        app = await show(pilot, rows(10))
+    async with table_of(rows(10), size=(40, 7)) as (app, pilot):
         app.grid.show_message("press i and type a sentence")
         await pilot.pause()
-        assert "press i and type a sentence" in painted(app)
+        assert "press i and type a sentence" in app.text()
         await pilot.press("j", "l", "G", "end", "o", "enter", "pagedown")
         await pilot.click(TableGrid, offset=(2, 2))
         assert app.grid.row is None
         assert app.chosen == []
-        app.assert_nothing_is_stale()
 
 
 @pytest.mark.usefixtures("arranging")
 async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
     names = ("part", *(f"m{n}" for n in range(30)))
     made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(30))) for row in range(20)]
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, made, names)
+    async with table_of(made, names) as (app, pilot):
         app.grid.narrow(parse_filter("m20 > 300 and part != H4", names))
         await arranged(pilot)
         assert [row[0] for row in in_order(app)] == ["H3", *(f"H{row}" for row in range(5, 20))]
@@ -184,8 +176,8 @@ async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
 
 @pytest.mark.usefixtures("arranging")
 async def test_the_cursor_returns_to_a_row_that_a_filter_has_hidden() -> None:
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app, made = await show(pilot, rows(40)), rows(40)
+    made = rows(40)
+    async with table_of(made) as (app, pilot):
         await pilot.press(*["j"] * 7)
         for kept in ([1, 2, 3], [], [20]):
             app.grid.narrow(of_rows(made, kept))
@@ -203,8 +195,7 @@ async def test_the_cursor_returns_to_a_row_that_a_filter_has_hidden() -> None:
 
 async def test_columns_out_of_view_are_counted() -> None:
     names = ("head", *(f"col{number}" for number in range(10)))
-    async with TableApp().run_test(size=(30, 8)) as pilot:
-        app = await show(pilot, [("H0", *("word" for _ in range(10)))], names)
+    async with table_of([("H0", *("word" for _ in range(10)))], names, size=(30, 8)) as (app, pilot):
         assert app.grid.columns_beyond == 6, "four cells and two between: the fifth would end at 34"
         await press(pilot, "end")
         assert app.grid.columns_beyond == 0
@@ -222,22 +213,19 @@ async def test_columns_out_of_view_are_counted() -> None:
 
 async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
     columns = ("head", "qk_identity_distance", "qk_identity_distance_chance", "x_chance")
-    async with TableApp().run_test(size=(60, 6)) as pilot:
-        app = await show(pilot, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], columns)
+    async with table_of([("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], columns, size=(60, 6)) as (app, pilot):
         await press(pilot, "home", "o")
         assert app.picture.line(0).split() == ["QK", "identity"]
         assert app.picture.line(1).split() == ["head", "distance▾", "chance", "x", "chance"]
         assert app.picture.line(2).split() == ["H1", "0.7500", "0.2500", "2.000"]
         await pilot.click(TableGrid, offset=(app.picture.line(1).index("x chance"), 3))
         assert (app.grid.row, app.grid.column) == (("H0", 0.5, 0.25, 1.0), "x_chance")
-        app.assert_nothing_is_stale()
 
 
 async def test_no_number_or_name_of_a_long_table_is_cut() -> None:
     made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
     made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, made, ("head", "whole", "real", "text"))
+    async with table_of(made, ("head", "whole", "real", "text")) as (app, pilot):
         app.grid.narrow(of_rows(made, [1500]))
         await pilot.pause()
         assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.234e-05", "far", "down"]
@@ -245,20 +233,16 @@ async def test_no_number_or_name_of_a_long_table_is_cut() -> None:
 
 @pytest.mark.parametrize("size", [(12, 3), (1, 1), (200, 50)])
 async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
-    async with TableApp().run_test(size=size) as pilot:
-        app = await show(pilot, rows(30))
+    async with table_of(rows(30), size=size) as (_, pilot):
         await press(pilot, "G", "end", "home", "gg")
-        app.assert_nothing_is_stale()
 
 
 async def test_tokens_are_shown_literally() -> None:
     nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
-    async with TableApp().run_test(size=(60, 9)) as pilot:
-        app = await show(pilot, [(text,) for text in nasty], ("token",), 0)
-        assert "[bold]x[/]" in painted(app)
-        assert "a\\nb" in painted(app)
-        assert "\\x1b[31mred" in painted(app)
-        app.assert_nothing_is_stale()
+    async with table_of([(text,) for text in nasty], ("token",), 0) as (app, _):
+        assert "[bold]x[/]" in app.text()
+        assert "a\\nb" in app.text()
+        assert "\\x1b[31mred" in app.text()
 
 
 @pytest.mark.parametrize("width", range(20, 60, 3))
@@ -267,8 +251,7 @@ async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
     whole = {fit_number(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 11)}
     numbers = [cell for cell in made[0] if isinstance(cell, float)]
     assert all(any(abs(float(text) / number - 1) < 0.05 for number in numbers) for text in whole - {"…"})
-    async with TableApp().run_test(size=(width, 6)) as pilot:
-        app = await show(pilot, made)
+    async with table_of(made, size=(width, 6)) as (app, pilot):
         for _ in range(len(COLUMNS)):
             line = app.picture.line(1)
             cells = [word for word in line.split() if any(letter.isdigit() for letter in word)]
@@ -312,8 +295,7 @@ def test_scrolling_never_starts_at_chance_if_its_measure_fits_too() -> None:
 async def test_a_wheel_scrolls_by_a_measure_with_its_chance_and_to_both_ends() -> None:
     names = ("head", *(f"m{n}{end}" for n in range(6) for end in ("", "_chance")))
     cells: tuple[Cell, ...] = ("H0", *(n + 0.123456 for n in range(12)))
-    async with TableApp().run_test(size=(40, 6)) as pilot:
-        app = await show(pilot, [cells], names)
+    async with table_of([cells], names, size=(40, 6)) as (app, pilot):
         for is_shifted, right, left in (
             (False, events.MouseScrollRight, events.MouseScrollLeft),
             (True, events.MouseScrollDown, events.MouseScrollUp),
@@ -365,8 +347,7 @@ def test_every_number_fits_beside_the_frozen_columns_whatever_its_title(room: in
 
 @pytest.mark.parametrize("width", [14, 24, 39, 57])
 async def test_the_sign_of_a_sorted_column_shows_and_cuts_no_number(width: int) -> None:
-    async with TableApp().run_test(size=(width, 6)) as pilot:
-        app = await show(pilot, rows(1))
+    async with table_of(rows(1), size=(width, 6)) as (app, pilot):
         for _ in range(len(COLUMNS) - 1):
             before = app.picture.line(1)
             for sign in ("▾", "▴"):
@@ -380,8 +361,7 @@ async def test_the_sign_of_a_sorted_column_shows_and_cuts_no_number(width: int) 
 async def test_rows_do_not_move_while_columns_scroll_and_low_tables_have_one_title_line(height: int, head: int) -> None:
     names = ("head", "a", "b", "a_rather_long_name", "c")
     made: list[tuple[Cell, ...]] = [(f"H{n}", *(n + 0.123456 for _ in range(4))) for n in range(20)]
-    async with TableApp().run_test(size=(24, height)) as pilot:
-        app = await show(pilot, made, names)
+    async with table_of(made, names, size=(24, height)) as (app, pilot):
         lines = range(head, height - 1)
 
         def rows() -> list[str]:
@@ -396,14 +376,12 @@ async def test_rows_do_not_move_while_columns_scroll_and_low_tables_have_one_tit
         assert rows() == [f"H{n}" for n in range(len(lines))]
         await press(pilot, "G", "home")
         assert rows()[-1] == "H19"
-        app.assert_nothing_is_stale()
 
 
 async def test_resizing_keeps_the_cursor_in_view_and_starts_with_a_whole_column() -> None:
     names = ("stack", "layer", "head", *(f"q.measure_{n}_of_many" for n in range(12)))
     made: list[tuple[Cell, ...]] = [("decoder", 1, "all", *(n + 0.123456 for n in range(12)))]
-    async with TableApp().run_test(size=(24, 6)) as pilot:
-        app = await show(pilot, made, names, 3)
+    async with table_of(made, names, 3, size=(24, 6)) as (app, pilot):
         await pilot.press(*["l"] * 7)
         for width in (24, 39, 57, 22, 80, 24):
             await resize(pilot, width, 6)
@@ -444,10 +422,6 @@ def in_order(app: TableApp) -> list[tuple[Cell, ...]]:
     return [tuple(app.grid.rows[place]) for place in app.grid.order]
 
 
-def painted(app: TableApp) -> str:
-    return "\n".join(app.picture.line(row) for row in range(app.size.height))
-
-
 def of_rows(made: list[tuple[Cell, ...]], kept: list[int]) -> Filter:
     """Make a filter that leaves some of the rows, by their first cell."""
     words = [f"part = '{made[place][0]}'" for place in kept]
@@ -462,11 +436,19 @@ async def arranged(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def show(
-    pilot: Pilot[None], made: Sequence[tuple[Cell, ...]], names: tuple[str, ...] = COLUMNS, frozen: int = 1
-) -> TableApp:
-    app = pilot.app
-    assert isinstance(app, TableApp)
-    app.grid.show(names, made, frozen)
-    await arranged(pilot)
-    return app
+@asynccontextmanager
+async def table_of(
+    made: Sequence[tuple[Cell, ...]],
+    names: tuple[str, ...] = COLUMNS,
+    frozen: int = 1,
+    *,
+    size: tuple[int, int] = (60, 9),
+) -> AsyncIterator[tuple[TableApp, Pilot[None]]]:
+    """Show a table in an application of its own; at the end nothing stale may be left on its screen."""
+    app = TableApp()
+    async with app.run_test(size=size) as pilot:
+        app.grid.show(names, made, frozen)
+        await arranged(pilot)
+        yield app, pilot
+        await pilot.pause()
+        app.assert_nothing_is_stale()
