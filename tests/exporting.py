@@ -1,10 +1,9 @@
-"""The command line in the tests' own process, where libraries are imported once, and in a process of its own."""
+"""The command line in the tests' own process, where libraries are imported once."""
 
 from __future__ import annotations
 
 import csv
 import io
-import subprocess
 from contextlib import chdir
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from engine.store.export import text_of
 from engine.values.table import AnyTable
-from tests.terminal import COMMAND
 from tui.cli.command_line import command
 
 
@@ -26,11 +24,6 @@ def attn_tui(*arguments: str | Path, folder: Path | None = None) -> CompletedPro
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
-
-
-def attn_tui_apart(*arguments: str | Path) -> CompletedProcess[str]:
-    """Run the installed command without a terminal, in a process that imports everything anew: a second or more."""
-    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
 
 
 def run(*arguments: str | Path) -> Result:
@@ -75,5 +68,8 @@ def refusal(*arguments: str | Path, code: int = 1) -> str:
     done = run(*arguments)
     assert done.exit_code == code, done.output
     assert done.stdout == ""
-    assert done.stderr.count("\n") == 1 or code == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert done.stderr.startswith("attn-tui: ")
+        assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr

@@ -30,19 +30,16 @@ TEXT = "The cat sat on the mat, and the dog sat on the cat."
 def softmaxes() -> Iterator[list[Tensor]]:
     """Keep what every softmax over (sentences, heads, queries, keys) is taken of, by replacing the function itself."""
     taken: list[Tensor] = []
-    own, of_tensors = functional.softmax, Tensor.softmax
+    own = functional.softmax
 
     def keep(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if scores.ndim == 4:
             taken.append(scores.detach().double())
         return own(scores, *args, **kwargs)
 
-    functional.softmax = keep  # type: ignore[assignment]
-    torch.nn.functional.softmax = keep  # type: ignore[assignment]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(functional, "softmax", keep)
         yield taken
-    finally:
-        functional.softmax, Tensor.softmax = own, of_tensors  # type: ignore[method-assign]
 
 
 def scores_of(folder: Path, layer: int, stack: str) -> tuple[Tensor, Tensor]:

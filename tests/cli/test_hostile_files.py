@@ -16,7 +16,6 @@ import pytest
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.mutations import write_adapter_of
-from tests.terminal import COMMAND
 
 HUGE = 10**9
 
@@ -178,11 +177,6 @@ def test_patterns_of_an_adapter_are_names_or_expressions(pattern: str, tiny_mode
     ]
     texts = [attn_tui("export", folder, "ranks", "--no-cache").stdout for folder in folders]
     assert texts[0] == texts[1] != ""
-
-
-def test_without_standard_input_the_explorer_says_what_to_use_instead() -> None:
-    done = subprocess.run(["sh", "-c", f"{COMMAND} demo <&-"], capture_output=True, text=True, timeout=60, check=False)
-    assert "the explorer needs a terminal" in done.stderr
 
 
 def test_mutated_folders_are_refused_fast_in_little_memory_and_one_line() -> None:

@@ -49,6 +49,21 @@ def test_a_closed_pipe_ends_a_command_quietly(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.parametrize("redirected", ["", "<&-"])
+def test_without_a_terminal_the_explorer_says_what_to_use_instead(redirected: str) -> None:
+    done = run("demo", redirected)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("attn-tui: the explorer needs a terminal")
+    assert "attn-tui export MODEL VIEW" in line
+
+
+def test_debug_shows_the_traceback() -> None:
+    done = run("export demo ranks --layer 9 --debug", "")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
 INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it

@@ -15,17 +15,18 @@ from torch import Tensor, nn
 
 from engine.analysis import circuits
 from engine.analysis.open_model import OpenModel
+from engine.models.live_module import ModuleSource
 from engine.models.model_loader import words_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.table import Table
+from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
 from tests import tiny_models
 from tests.cli.test_export import dense_matrices
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, write_adapter
 from tests.engine.mathematics.test_circuits import by_definition
-from tests.exporting import exported, refusal, run
+from tests.exporting import as_exported, exported, refusal, run
 from tests.opening import edited_weights, open_on_thread, worked_out
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
@@ -111,16 +112,21 @@ def test_circuits_are_those_of_dense_matrices(
         assert float(row["qk_identity_distance"]) >= floor
 
 
+def assert_same_rows(ours: list[dict[str, str]], theirs: list[dict[str, str]], *, rel: float, abs: float) -> None:
+    """Compare rows cell by cell: words exactly, numbers within a bound."""
+    for one, other in zip(ours, theirs, strict=True):
+        for name, cell in one.items():
+            if cell != other[name]:
+                assert float(cell) == pytest.approx(float(other[name]), rel=rel, abs=abs), name
+
+
 @pytest.mark.parametrize("view", OF_WEIGHTS)
 def test_narrowing_a_table_gives_the_same_rows_as_the_whole(tiny_model: TinyModel, view: str) -> None:
     folder = tiny_model("llama", with_head=True)
     part = exported(folder, view, "--head", "L1H2")
     whole = [row for row in exported(folder, view) if (row["layer"], row["head"]) == ("1", "2")]
-    assert len(part) == len(whole) > 0
-    for one, other in zip(part, whole, strict=True):
-        for name, cell in one.items():
-            if cell != other[name]:  # sums of a smaller batch may be added up in another order
-                assert float(cell) == pytest.approx(float(other[name]), rel=1e-9, abs=1e-6), name
+    assert part
+    assert_same_rows(part, whole, rel=1e-9, abs=1e-6)  # sums of a smaller batch may be added up in another order
 
 
 def test_only_circuits_have_rows_for_whole_layers(tiny_model: TinyModel) -> None:
@@ -213,16 +219,8 @@ def test_a_distance_says_nothing_about_other_tables_and_models(tiny_model: TinyM
     assert "--distance" in refusal(tiny_model("llama"), "circuits", "--distance", "-1", code=2)
 
 
-def module_opened(module: nn.Module, tokenizer: Any = None) -> OpenModel:
-    """Open a module in memory."""
-    from engine.models.live_module import ModuleSource
-    from engine.values.options import EngineOptions
-
+def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
     return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))
-
-
-def rows(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table]
 
 
 def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_have_none(
@@ -270,28 +268,23 @@ def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(t
 def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    model_opened = module_opened(model, tiny_models.byte_level_tokenizer())
+    opened = opened_module(model, tiny_models.byte_level_tokenizer())
     for view in OF_WEIGHTS:
-        given = rows(worked_out(model_opened, view, Query(Head("decoder", 1), 2)))
-        for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
-            for name, cell in one.items():
-                if isinstance(cell, float):
-                    assert float(other[name]) == pytest.approx(cell, rel=1e-5, abs=1e-5)
-                else:
-                    assert other[name] == ("" if cell is None else str(cell))
+        given = as_exported(worked_out(opened, view, Query(Head("decoder", 1), 2)))
+        assert_same_rows(given, exported(folder, view, "--head", "L1H2"), rel=1e-5, abs=1e-5)
 
 
 def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
     torch.manual_seed(0)
-    model_opened = module_opened(nn.MultiheadAttention(12, 3, batch_first=True))
-    (layer,) = model_opened.outline.layers
-    found = rows(worked_out(model_opened, "circuits", Query(layer.name, 0)))[0]
-    assert found["ov_copying"] is None
-    assert -1 <= found["ov_copying_residual"] <= 1
-    notes = {row["note"] for row in rows(worked_out(model_opened, "directions", Query(layer.name, 0, first=1)))}
-    assert notes == {"attn-tui knows no token table of this width by name"}
+    opened = opened_module(nn.MultiheadAttention(12, 3, batch_first=True))
+    (layer,) = opened.outline.layers
+    (found,) = as_exported(worked_out(opened, "circuits", Query(layer.name, 0)))
+    assert found["ov_copying"] == ""
+    assert -1 <= float(found["ov_copying_residual"]) <= 1
+    directions = as_exported(worked_out(opened, "directions", Query(layer.name, 0, first=1)))
+    assert {row["note"] for row in directions} == {"attn-tui knows no token table of this width by name"}
     with pytest.raises(EngineError, match="--fold-norm"):
-        worked_out(model_opened, "directions", Query(layer.name, 0, fold_norm=True))
+        worked_out(opened, "directions", Query(layer.name, 0, fold_norm=True))
 
 
 def expected_ends(table: Tensor, vector: Tensor, known: int, top: int) -> dict[str, tuple[list[int], list[float]]]:

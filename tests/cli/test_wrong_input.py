@@ -5,72 +5,58 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, attn_tui_apart
+from tests.exporting import attn_tui, refusal
 from tests.opening import run_apart
 from tests.terminal import COMMAND, Terminal
 
 
-def refusal(*arguments: str | Path, code: int = 1, run: Callable[..., CompletedProcess[str]] = attn_tui) -> str:
-    """Run the command, make sure that it refuses in one line and writes nothing else, and give the line."""
-    done = run(*arguments)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    if code == 1:
-        assert done.stderr.startswith("attn-tui: ")
-        assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
-    return done.stderr
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("nobody/no-such-model", "attn-tui: nobody/no-such-model is not in the local cache"),
+        ("~nobody-is-called-so/model", "attn-tui: ~nobody-is-called-so/model names the home folder of an unknown user"),
+    ],
+)
+def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal(model: str, said: str) -> None:
+    with Terminal(COMMAND, model) as terminal:
+        assert terminal.exit_code(10.0) == 1
+        assert terminal.output.count(b"\x1b[?1049h") == terminal.output.count(b"\x1b[?1049l") == 1
+        after = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
+    assert said in after
+    assert "Traceback" not in after
 
 
-def test_a_missing_model_is_refused_within_ten_seconds_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_model_is_refused_within_ten_seconds_with_what_to_do() -> None:
     start = time.monotonic()
-    line = refusal("export", "nobody/no-such-model", "ranks", run=attn_tui_apart)
+    line = refusal("nobody/no-such-model", "ranks")
     assert time.monotonic() - start < 10
     assert "huggingface" in line
     assert "attn-tui demo" in line
 
 
-def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal() -> None:
-    with Terminal(COMMAND, "nobody/no-such-model") as terminal:
-        assert terminal.exit_code(10.0) == 1
-        assert terminal.output.count(b"\x1b[?1049h") == terminal.output.count(b"\x1b[?1049l") == 1
-        after = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "attn-tui: nobody/no-such-model is not in the local cache" in after
-    assert "Traceback" not in after
-
-
-def test_the_explorer_names_the_home_folder_of_an_unknown_user() -> None:
-    with Terminal(COMMAND, "~nobody-is-called-so/model") as terminal:
-        assert terminal.exit_code(10.0) == 1
-        assert "home folder of an unknown user; check the path" in terminal.text()
-
-
-def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: TinyModel) -> None:
-    assert "attn-tui export MODEL VIEW" in refusal(tiny_model("gpt2"), run=attn_tui_apart)
-
-
-def test_a_folder_that_is_not_there() -> None:
-    assert "there is no folder" in refusal("export", "./nowhere", "ranks", run=attn_tui_apart)
-    assert "File name too long" in refusal("export", "long" * 200, "ranks")
-    assert "home folder of an unknown user" in refusal("export", "~nobody-is-called-so/model", "ranks")
-
-
-def test_a_file_in_place_of_a_folder(tiny_model: TinyModel) -> None:
-    assert "is a file" in refusal("export", tiny_model("gpt2") / "tokenizer.json", "ranks")
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("./nowhere", "there is no folder"),
+        ("long" * 200, "File name too long"),
+        ("~nobody-is-called-so/model", "home folder of an unknown user"),
+        (__file__, "is a file"),
+    ],
+)
+def test_what_is_no_folder_of_a_model_is_named(model: str, said: str) -> None:
+    assert said in refusal(model, "ranks")
 
 
 @pytest.mark.parametrize(("missing", "said"), [("config.json", "no config.json"), ("model.safetensors", "no weights")])
 def test_a_folder_without_configuration_or_weights(tiny_copy: TinyModel, missing: str, said: str) -> None:
     folder = tiny_copy("gpt2")
     (folder / missing).unlink()
-    assert said in refusal("export", folder, "ranks")
+    assert said in refusal(folder, "ranks")
 
 
 def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
@@ -79,7 +65,7 @@ def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyMod
     settings |= {"model_type": "xllama", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n", encoding="utf-8")
-    line = refusal("export", folder, "attention", "--text", "hi")
+    line = refusal(folder, "attention", "--text", "hi")
     assert "--trust-remote-code; its spectra still work" in line
     assert not (folder / "ran").exists()
 
@@ -87,12 +73,12 @@ def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyMod
 def test_shards_without_their_index(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
-    said = refusal("export", folder, "ranks")
+    said = refusal(folder, "ranks")
     assert f"{folder} has model-00001-of-00002.safetensors and no model.safetensors.index.json" in said
 
 
 def test_the_tokenizer_of_another_model(tiny_copy: TinyModel) -> None:
-    said = refusal("export", tiny_copy("gpt2", vocab_size=6), "attention", "--text", "The cat")
+    said = refusal(tiny_copy("gpt2", vocab_size=6), "attention", "--text", "The cat")
     assert re.search(r"'The' is token \d+, and \S+ has 6 tokens: its folder holds another model's tokenizer", said)
 
 
@@ -103,7 +89,7 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     save_file({"backbone.layers.0.mixer.in_proj.weight": torch.ones(4, 4)}, folder / "model.safetensors")
     (folder / "config.json").write_text('{"model_type": "mamba"}', encoding="utf-8")
-    assert "models of type 'mamba'" in refusal("export", folder, "ranks")
+    assert "models of type 'mamba'" in refusal(folder, "ranks")
 
 
 @pytest.mark.parametrize(
@@ -121,13 +107,13 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
 def test_what_the_model_or_the_machine_does_not_have(
     tiny_model: TinyModel, options: tuple[str, ...], said: str
 ) -> None:
-    assert said in refusal("export", tiny_model("llama"), *options)
+    assert said in refusal(tiny_model("llama"), *options)
 
 
 def test_a_sentence_longer_than_the_context_is_cut_with_a_notice(tiny_model: TinyModel, tmp_path: Path) -> None:
     file, model = tmp_path / "maps.csv", tiny_model("gpt2", with_head=True)
     text = ("--text", "the cat " * 200)
-    done = attn_tui_apart("export", model, "attention", *text, "--head", "0.0", "-o", file)
+    done = attn_tui("export", model, "attention", *text, "--head", "0.0", "-o", file)
     assert done.returncode == 0
     assert "the model reads the first 64" in done.stderr
     assert file.read_text(encoding="utf-8").count("\n") == 1 + 64 * 64
@@ -138,7 +124,7 @@ def test_a_sentence_longer_than_the_context_is_cut_with_a_notice(tiny_model: Tin
 
 @pytest.mark.parametrize("place", ["nowhere/ranks.csv", "."])
 def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: Path, place: str) -> None:
-    line = refusal("export", tiny_model("llama"), "ranks", "-o", tmp_path / place)
+    line = refusal(tiny_model("llama"), "ranks", "-o", tmp_path / place)
     assert str(tmp_path) in line
     assert list(tmp_path.glob("*.part")) == []
 
@@ -169,13 +155,7 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
     ],
 )
 def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
-    assert said in refusal("export", tiny_model("llama"), *options, code=2)
-
-
-def test_debug_shows_the_traceback(tiny_model: TinyModel) -> None:
-    done = attn_tui_apart("export", tiny_model("llama"), "ranks", "--layer", "9", "--debug")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
+    assert said in refusal(tiny_model("llama"), *options, code=2)
 
 
 def test_help_and_version_import_nothing_heavy() -> None:
@@ -200,6 +180,8 @@ def test_help_and_version_import_nothing_heavy() -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:
-    (line,) = refusal(*words, code=2).splitlines()
+    done = attn_tui(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
     assert line.startswith(said)
     assert line.endswith("--help")
