@@ -105,6 +105,12 @@ LINES = {
 """Half a command, a view, an option and a model, and what is missing of each."""
 
 
+def script_of(shell: str) -> str:
+    done = CliRunner().invoke(command, ["completion", shell], prog_name="attn-tui")
+    assert done.exit_code == 0
+    return done.output
+
+
 def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
     """Give a shell's script, and the environment in which it finds the program; skip where there is no such shell."""
     if shutil.which(shell) is None:
@@ -113,10 +119,7 @@ def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
     python = shutil.which("python")
     program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
     program.chmod(0o755)
-    script = run_apart(
-        f"import sys; sys.argv = ['attn-tui', 'completion', '{shell}']; from tui.cli.command_line import main; main()"
-    )
-    return script, {"PATH": f"{folder}:{os.environ['PATH']}"}
+    return script_of(shell), {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
@@ -143,22 +146,22 @@ def test_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
     assert found == [f"{line.split()[-1]}{rest.strip()}" for line, rest in LINES.items()]
 
 
-BASH = 'COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo "${COMPREPLY[@]}"'
-"""Has bash complete a line."""
-
-
 def test_bash_completes_with_the_script(tmp_path: Path) -> None:
     script, path = prepared("bash", tmp_path)
+    completed = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui"
     done = subprocess.run(
-        ["bash", "-c", f"{script}\n{BASH}"], capture_output=True, text=True, env=os.environ | path, check=True
+        ["bash", "-c", f'{script}\n{completed}; echo "${{COMPREPLY[@]}}"'],
+        capture_output=True,
+        text=True,
+        env=os.environ | path,
+        check=True,
     )
     assert done.stdout.split() == ["spectrum"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
-    done = CliRunner().invoke(command, ["completion", shell], prog_name="attn-tui")
-    assert done.exit_code == 0
-    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in done.output
+    script = script_of(shell)
+    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in script
     if shutil.which(shell) is not None:
-        subprocess.run([shell, "-n"], input=done.output, text=True, check=True, capture_output=True)
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, capture_output=True)

@@ -199,27 +199,16 @@ def test_keys_named_in_texts_belong_to_bindings() -> None:
     assert named <= every_binding().keys()
 
 
-MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
-"""Of each kind some."""
-
-LINES = ("there is no setting worse", 'threads = "many"', "no binding is called tree.dwon", "app.export: q is taken")
-"""What is said of them."""
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("ascii = true\nenergy = = 2\n", "(at line 2, column 10); nothing in the file is used; attn-tui"),
-        ('theme = """\n', "nothing in the file is used"),
         ('ascii = true\n[settings]\ntheme = "dark"\n', "there is no setting settings; attn-tui config --example"),
         ("Log-Scale = true\n", "there is no setting Log-Scale; did you mean log_scale?"),
-        ('theem = "dark"\n', "there is no setting theem; did you mean theme?"),
         ('log_scale = "maybe"\n', "log_scale = \"maybe\": 'maybe' is not a valid boolean"),
         ('threads = "many"\n', "'many' is not a valid integer range; it is not used"),
-        ("threads = 1.5\n", "'1.5' is not a valid integer range"),
         ("threads = 0\n", "0 is not in the range x>=1"),
         ("threads = true\n", "threads = true: 'True' is not a valid integer range"),
-        ('energy = "x"\n', "'x' is not a valid float; it is not used"),
         ("energy = 7\n", "between 0 and 1, such as 0.01; it is not used"),
         ('device = "gpu"\n', "give auto, cpu, cuda, cuda:N or mps"),
         ('theme = "pink"\n', "there is no theme 'pink'; there are dark, light, colour-blind"),
@@ -228,9 +217,7 @@ LINES = ("there is no setting worse", 'threads = "many"', "no binding is called 
         ('keys = "n"\n', "[keys]"),
         ('[keys]\n"tree.dwon" = "n"\n', "no binding is called tree.dwon; did you mean tree.down?"),
         ('[keys]\n"map.foo" = "n"\n', "no binding is called map.foo"),
-        ('[keys]\nzoom = "Z"\n', "no binding is called zoom; did you mean app.zoom?"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', "tree.up: f8 is taken by tree.down (Down)"),
-        ('[keys]\napp.zoom = "tab"\n', "tab is taken by app.next_view (Next panel); it keeps z"),
         ('[keys]\napp.export = "q"\n', "q is taken by app.quit (Quit); it keeps e"),
     ],
 )
@@ -269,7 +256,13 @@ def listed(app: Explorer) -> str:
 
 
 async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
-    configure(MISTAKES)
+    configure('threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n')
+    said_of_each = (
+        "there is no setting worse",
+        'threads = "many"',
+        "no binding is called tree.dwon",
+        "app.export: q is taken",
+    )
     config, _ = effective(explore)
     async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         (said,) = notices(app)
@@ -277,7 +270,7 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         assert said.endswith("… and 3 more; ? lists all")
         await type_keys(pilot, "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        lines = [line.replace(" ", "") for line in LINES]
+        lines = [line.replace(" ", "") for line in said_of_each]
         await until(pilot, lambda: lines[-1] in listed(app))
         shown = listed(app)
         places = [shown.index(line) for line in lines]
