@@ -58,9 +58,6 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     from engine.checkpoints.source import FolderSource
     from tests.benchmarks.machine import forget_peak, resident_mib
 
-    def rest() -> None:
-        """Have nothing more urgent to do."""
-
     def timed(work: Callable[[], Any]) -> tuple[Any, float]:
         start = time.perf_counter()
         return work(), time.perf_counter() - start
@@ -68,22 +65,22 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     source = FolderSource(locate(folder))
     reader = load_reader(source, "cpu", "auto")
     layers = [layer.name for layer in source.anatomy.outline.layers]
-    reader.read(SHORT, rest)
+    reader.read(SHORT, lambda: None)
     reader.layer_maps(layers[0])  # the first sentence loads libraries
     before = resident_mib()
     forget_peak()
-    sentence, read = timed(lambda: reader.read(" ".join(f"w{17 * n % WORDS}" for n in range(tokens)), rest))
+    sentence, read = timed(lambda: reader.read(" ".join(f"w{17 * n % WORDS}" for n in range(tokens)), lambda: None))
     assert len(sentence.ids) == tokens
     read_memory, held = resident_mib(peak=True) - before, resident_mib()
     forget_peak()
-    _, first = timed(lambda: reader.layer_maps(layers[0], rest))
+    _, first = timed(lambda: reader.layer_maps(layers[0]))
     maps_memory = resident_mib(peak=True) - held
-    again, second = timed(lambda: reader.layer_maps(layers[1], rest))
+    again, second = timed(lambda: reader.layer_maps(layers[1]))
     all_memory = max(read_memory, resident_mib(peak=True) - before)  # including what is kept of all layers
     size = again.weights.nbytes
     mean = float("nan")
     if size / 4 * len(layers) <= MOST_AVERAGED:
-        _, mean = timed(lambda: reader.layer_maps(layers[0].stack, rest))
+        _, mean = timed(lambda: reader.layer_maps(layers[0].stack))
     return {
         "read": read, "first": first, "second": second, "mean": mean,
         "read_memory": read_memory, "maps_memory": maps_memory, "all_memory": all_memory, "maps": size / 2**20,

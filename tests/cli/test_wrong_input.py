@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, refusal
-from tests.opening import run_apart
+from tests.opening import run_apart, with_config
 from tests.terminal import COMMAND, Terminal
 
 
@@ -60,10 +59,8 @@ def test_a_folder_without_configuration_or_weights(tiny_copy: TinyModel, missing
 
 
 def test_a_models_own_code_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    settings |= {"model_type": "xllama", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
-    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    own = {"AutoConfig": "own.Config", "AutoModel": "own.Model"}
+    folder = with_config(tiny_copy("llama"), model_type="xllama", auto_map=own)
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n", encoding="utf-8")
     line = refusal(folder, "attention", "--text", "hi")
     assert "--trust-remote-code; its spectra still work" in line

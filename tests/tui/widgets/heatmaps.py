@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from engine.values.attention import AttentionMap, MapName
+from engine.values.attention import AttentionMap, MapName, VisibleKeys
 from tests.tui.painted import PaintedApp
 from tui.drawing import map_layout
 from tui.drawing.levels import Scale
@@ -43,6 +44,14 @@ def attention(
     return AttentionMap(
         MapName("decoder", 0, seed), tuple(names[:queries]), tuple(names[:keys]), weights.astype(np.float32)
     )
+
+
+def map_of(
+    weights: ArrayLike, queries: Sequence[str] = "ab", keys: Sequence[str] = "cd", visible: VisibleKeys | None = None
+) -> AttentionMap:
+    """Make a map of given weights."""
+    rows = np.array(weights, dtype=np.float32)
+    return AttentionMap(MapName("decoder", 0, 0), tuple(queries), tuple(keys), rows, None, visible)
 
 
 CURSOR_STYLE = "1;7;38;2;78;191;113;48;2;18;18;18"

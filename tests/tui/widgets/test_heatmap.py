@@ -10,9 +10,18 @@ from rich.style import Style
 from textual.events import MouseScrollDown
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap, VisibleKeys
+from engine.values.attention import AttentionMap, MapWindow, PooledMap, VisibleKeys
 from tests.tui.painted import NASTY, press, resize
-from tests.tui.widgets.heatmaps import CURSOR_STYLE, HeatmapApp, attention, heatmap_of, keep_cells_small, rgb, show
+from tests.tui.widgets.heatmaps import (
+    CURSOR_STYLE,
+    HeatmapApp,
+    attention,
+    heatmap_of,
+    keep_cells_small,
+    map_of,
+    rgb,
+    show,
+)
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import block_readout
@@ -56,8 +65,7 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
 
 
 async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
-    weights = np.array([[0.5, 0.99, 0.01], [0, 1, 0]], dtype=np.float32)
-    async with heatmap_of(AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d", "e"), weights)) as (app, pilot):
+    async with heatmap_of(map_of([[0.5, 0.99, 0.01], [0, 1, 0]], keys="cde")) as (app, pilot):
         background = app.heatmap.background_colors[1].rgb
         row, column = 1, app.picture.line(1).index("[") + 4
         assert rgb(app.picture.style(row, column)) == background
@@ -94,10 +102,8 @@ async def test_every_level_has_its_own_look_on_every_terminal(
         monkeypatch.setenv(name, value)
     steps = np.linspace(0, 1, ink.levels + 1, dtype=np.float32)[None, 1:]
     weights = np.vstack([np.zeros_like(steps), steps - 0.5 / ink.levels, steps])
-    keys = ("x",) * ink.levels
-    async with heatmap_of(
-        AttentionMap(MapName("decoder", 0, 0), ("a", "b", "c"), keys, weights), size=(80, 20), ascii=ascii_only
-    ) as (app, _):
+    shown = map_of(weights, "abc", "x" * ink.levels)
+    async with heatmap_of(shown, size=(80, 20), ascii=ascii_only) as (app, _):
         left = app.picture.line(1).index("[")
         looks = [
             (app.picture.line(2)[left + 2 * level : left + 2 * level + 2], app.picture.style(2, left + 2 * level))
@@ -129,8 +135,7 @@ async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_thei
 
 
 async def test_the_readout_names_query_key_and_weight() -> None:
-    weights = np.array([[1, 0], [0.12341, 1e-7]], dtype=np.float32)
-    async with heatmap_of(AttentionMap(MapName("decoder", 0, 0), (" sat", "x"), (" cat", ""), weights)) as (app, pilot):
+    async with heatmap_of(map_of([[1, 0], [0.12341, 1e-7]], (" sat", "x"), (" cat", ""))) as (app, pilot):
         heatmap = app.heatmap
         assert heatmap.readout() == 'query 0 " sat" → key 0 " cat"  1.0000'
         heatmap.move_to(1, 0)
@@ -138,9 +143,8 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 1)
         assert heatmap.readout(40) == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap().readout() == ""
-        weights = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4], dtype=np.float32)
-        visible = VisibleKeys(np.zeros(4, np.int64), np.arange(4))
-        causal = AttentionMap(MapName("decoder", 0, 0), tuple("abcd"), tuple("abcd"), weights, None, visible)
+        weights = [[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4]
+        causal = map_of(weights, "abcd", "abcd", VisibleKeys(np.zeros(4, np.int64), np.arange(4)))
         await show(pilot, causal)
         said = []
         for cell in ((0, 1), (1, 1), (2, 1), (2, 3)):
@@ -200,14 +204,13 @@ async def test_any_token_is_shown_literally_and_shifts_nothing(ascii_only: bool)
 
 
 async def test_weights_that_are_not_finite_are_marked_and_do_not_spoil_the_scale() -> None:
-    weights = np.array([[0.1, np.nan, np.inf, 0.5], [-np.inf, 0.5, 0.5, 0.5]], dtype=np.float32)
-    async with heatmap_of(AttentionMap(MapName("decoder", 0, 0), ("a", "b"), tuple("cdef"), weights)) as (app, pilot):
+    weights = [[0.1, np.nan, np.inf, 0.5], [-np.inf, 0.5, 0.5, 0.5]]
+    async with heatmap_of(map_of(weights, keys="cdef")) as (app, pilot):
         assert "????" in app.picture.line(1)
         assert app.heatmap.legend(100).plain.endswith("0.5 = largest weight of the map")
         await pilot.press("right")
         assert app.heatmap.readout().endswith('  nan   ⏎ 3 "f" 0.50  0 "c" 0.10')
-        nothing = np.full((1, 1), np.nan, dtype=np.float32)
-        await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a",), ("b",), nothing))
+        await show(pilot, map_of([[np.nan]], "a", "b"))
         await show(pilot, scale="log")
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
+from engine.values.attention import MapWindow, VisibleKeys
 from tests.tui.explorer import explorer, settle, type_keys
 from tests.tui.painted import press
-from tests.tui.widgets.heatmaps import HeatmapApp, attention, heatmap_of, keep_cells_small, rgb, show
+from tests.tui.widgets.heatmaps import HeatmapApp, attention, heatmap_of, keep_cells_small, map_of, rgb, show
 from tui.drawing.cells import WIDTH, format_weight
 from tui.drawing.ramps import LEGIBLE, contrast, ramp
 from tui.views.compare_view import ComparePane
@@ -73,13 +73,11 @@ async def test_another_map_of_the_same_levels_has_its_own_numbers_zero_is_writte
     async with heatmap_of(attention(4), size=(80, 20)) as (app, pilot):
         await pilot.press("unbound:heatmap.numbers")
         for weight in (0.501, 0.502):
-            even = np.array([[weight, 1 - weight], [1 - weight, weight]], dtype=np.float32)
-            await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), even))
+            await show(pilot, map_of([[weight, 1 - weight], [1 - weight, weight]]))
             gutter = app.picture.line(1).index(f".{weight * 1000:.0f}")
             assert numbers(app, 1, gutter, 2, 2)[1][1] == f".{weight * 1000:.0f}"
             app.assert_nothing_is_stale()
-        weights = np.array([[0.0, 1.0], [np.nan, 0.25]], dtype=np.float32)
-        await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights))
+        await show(pilot, map_of([[0.0, 1.0], [np.nan, 0.25]]))
         await press(pilot, "down", "right")
         assert app.picture.line(1).split()[2:] == ["0", "1.00"], "no key is masked"
         assert app.picture.line(2).split()[2:] == ["?", ".250"]
@@ -162,8 +160,7 @@ async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], P
 
 
 async def test_differences_are_written_with_their_sign() -> None:
-    weights = np.array([[1e-3, 5e-4], [2e-7, 1e-12]], dtype=np.float32)
-    shown = AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d"), weights)
+    shown = map_of([[1e-3, 5e-4], [2e-7, 1e-12]])
     async with heatmap_of(shown, size=(80, 20)) as (app, pilot):
         await press(pilot, "unbound:heatmap.numbers")
         await show(pilot, replace(shown, other=np.zeros((2, 2), dtype=np.float32)))
