@@ -15,11 +15,10 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
-from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import stored_weights, write_shards
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
-from tests.exporting import attn_tui
+from tests.exporting import attn_tui, refusal
 from tests.opening import open_folder, open_on_thread, refused
 from tests.tui.explorer import explorer, screen_text, settle
 
@@ -99,7 +98,7 @@ def test_a_layer_that_is_there_is_exported_and_the_whole_model_is_not(
     folder, said = incomplete
     out = tmp_path / "ranks.csv"
     for asked in (["ranks"], ["attention", "--text", "hi"], ["spectrum", "--layer", "1"]):
-        assert f"attn-tui: {said}" in refusal("export", folder, *asked, "-o", out)
+        assert f"attn-tui: {said}" in refusal(folder, *asked, "-o", out)
         assert not any(tmp_path.glob("*.csv*"))
     done = attn_tui("export", folder, "ranks", "--layer", "2", "-o", out)
     assert done.returncode == 0
@@ -163,11 +162,9 @@ def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(tiny_cop
     first, *layers = by_layer(folder, False)
     for file in layers:
         file.unlink()
-    assert "model-2-of-4.safetensors, which model.safetensors.index.json lists, is not in" in refusal(
-        "export", folder, "ranks"
-    )
+    assert "model-2-of-4.safetensors, which model.safetensors.index.json lists, is not in" in refusal(folder, "ranks")
     cut(first)
-    assert "damaged or cut short" in refusal("export", folder, "ranks")
+    assert "damaged or cut short" in refusal(folder, "ranks")
 
 
 @pytest.mark.parametrize("is_archive", [True, False])

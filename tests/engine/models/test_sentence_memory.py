@@ -19,8 +19,8 @@ from engine.values.attention import Sentence
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.progress import Work
-from tests.cli.test_wrong_input import refusal
 from tests.conftest import TinyModel
+from tests.exporting import refusal
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.tui.explorer import explorer, screen_text, settle
 from tui.drawing.facts import model_facts
@@ -173,7 +173,7 @@ def test_free_memory_is_shown_before_torch_can_ask_the_gpus(tiny_model: TinyMode
 
 def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "405b", SHAPES["405b"], filled=())
-    line = refusal("export", folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
+    line = refusal(folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
     assert "needs 1.6 TB to read a sentence (float32)" in line
     assert "its spectra still work" in line
 

@@ -65,7 +65,7 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
 
 
 async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
-    async with heatmap_of(map_of([[0.5, 0.99, 0.01], [0, 1, 0]], keys="cde")) as (app, pilot):
+    async with heatmap_of(map_of([[0.5, 0.99, 0.01], [0.0, 1.0, 0.0]], keys="cde")) as (app, pilot):
         background = app.heatmap.background_colors[1].rgb
         row, column = 1, app.picture.line(1).index("[") + 4
         assert rgb(app.picture.style(row, column)) == background
@@ -135,7 +135,7 @@ async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_thei
 
 
 async def test_the_readout_names_query_key_and_weight() -> None:
-    async with heatmap_of(map_of([[1, 0], [0.12341, 1e-7]], (" sat", "x"), (" cat", ""))) as (app, pilot):
+    async with heatmap_of(map_of([[1.0, 0.0], [0.12341, 1e-7]], (" sat", "x"), (" cat", ""))) as (app, pilot):
         heatmap = app.heatmap
         assert heatmap.readout() == 'query 0 " sat" → key 0 " cat"  1.0000'
         heatmap.move_to(1, 0)
@@ -143,7 +143,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 1)
         assert heatmap.readout(40) == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap().readout() == ""
-        weights = [[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4]
+        weights = [[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4]
         causal = map_of(weights, "abcd", "abcd", VisibleKeys(np.zeros(4, np.int64), np.arange(4)))
         await show(pilot, causal)
         said = []
