@@ -25,6 +25,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from engine.store.files import log_file
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
+from tests.opening import with_config
 from tests.terminal import COMMAND, FIRST_HEAD, PATIENCE, Terminal
 from tests.tui.explorer import explorer, screen_text
 
@@ -49,10 +50,6 @@ IN_LINES = re.compile(r"[\t\n\r]")
 """What a command sends that draws no screen."""
 
 
-def edit(file: Path, **settings: object) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
-
-
 @pytest.fixture
 def hostile(tiny_model: TinyModel, tmp_path: Path) -> Path:
     """Make a model that opens and runs, in whose files every name is hostile but that of its type."""
@@ -72,8 +69,7 @@ def hostile(tiny_model: TinyModel, tmp_path: Path) -> Path:
 
 
 def of_unknown_type(hostile: Path) -> Path:
-    edit(hostile / "config.json", model_type=f"type{HOSTILE}", architectures=[f"Class{HOSTILE}"])
-    return hostile
+    return with_config(hostile, model_type=f"type{HOSTILE}", architectures=[f"Class{HOSTILE}"])
 
 
 def without_weights(hostile: Path) -> Path:
@@ -177,8 +173,7 @@ def test_the_explorer_sends_only_its_own_control_sequences(hostile: Path, change
 
 async def test_a_name_with_a_newline_hides_none_of_the_models_facts(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    folder = folder.rename(folder.with_name("m\nn"))
-    edit(folder / "config.json", model_type="t\x1bu\tv")
+    folder = with_config(folder.rename(folder.with_name("m\nn")), model_type="t\x1bu\tv")
     async with explorer(str(folder)) as (app, _):
         facts = screen_text(app).partition("\n")[0]
     assert "m␊n  t␛u␉v · 2 layers × 4 heads" in facts
