@@ -133,6 +133,8 @@ class TerminalApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Handle keys in order; ignore the mouse over removed widgets that are still on screen."""
+        if isinstance(event, events.InputEvent) and not self.screen_stack:
+            return  # the program is being left
         # A key that a widget passes on may come only once the model that it was for has been closed.
         if isinstance(event, events.Key | events.Paste) and (self.holds_keys or not event.is_forwarded):
             self._held_keys.append(_ctrl_j_as_enter(event) if self.holds_keys else event)
@@ -190,8 +192,6 @@ class TerminalApp(App[None]):
 
     def _is_over_removed_widget(self, event: events.MouseEvent) -> bool:
         """Return whether the mouse is over a removed widget, on which Textual fails."""
-        if not self.screen_stack:
-            return True
         try:
             return not self.screen.get_widget_at(event.x, event.y)[0].is_attached
         except NoWidget:

@@ -81,7 +81,14 @@ async def test_events_after_the_end_are_no_error() -> None:
     async with explorer("demo") as (app, _):
         pass
     assert not app.screen_stack
-    for event in (Key("j", "j"), Paste("j"), *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE)):
+    passed_on = Key("j", "j")  # by the widget that had the focus
+    passed_on._set_forwarded()
+    for event in (
+        Key("j", "j"),
+        passed_on,
+        Paste("j"),
+        *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE),
+    ):
         await app.on_event(event)
 
 
