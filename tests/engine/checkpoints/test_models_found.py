@@ -46,9 +46,12 @@ def test_a_path_or_an_impossible_name_is_not_looked_for_on_the_hub(name: str, hu
     assert hub.requests == []
 
 
-def test_a_training_run_says_how_to_see_all_of_it(tmp_path: Path) -> None:
-    (tmp_path / "checkpoint-500").mkdir()
-    assert f"attn-tui survey {tmp_path} -o FOLDER" in not_found(str(tmp_path))
+def test_a_training_run_names_its_last_checkpoint_and_how_to_see_all_of_it(tmp_path: Path) -> None:
+    for step in (900, 4000):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    said = not_found(str(tmp_path))
+    assert f"{tmp_path / 'checkpoint-4000'}, or" in said
+    assert f"attn-tui survey {tmp_path} -o FOLDER" in said
 
 
 def test_a_weight_file_without_a_configuration_is_no_model(tiny_copy: TinyModel) -> None:
