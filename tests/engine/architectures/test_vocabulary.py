@@ -64,10 +64,6 @@ def test_each_side_may_have_its_own_embedding(tiny_model: TinyModel) -> None:
     assert found.unembedding == "lm_head.weight"
 
 
-def norm_of(model: nn.Module, name: str) -> nn.Module:
-    return model.get_submodule(name.removesuffix(".weight"))
-
-
 def measured_gain(norm: nn.Module, d: int) -> Tensor:
     """Measure the gain of a norm from its results for x and −x, against a plain norm of x."""
     x = torch.randn(d, generator=torch.Generator().manual_seed(0))
@@ -87,7 +83,7 @@ def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, mod
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     layer = anatomy.outline.stack_layers("decoder" if "decoder" in anatomy.outline.stacks else "encoder")[1]
     gain = gain_before(anatomy.outline, layer, tensors.entries)
-    norm, attention = norm_of(model, gain.name), norm_of(model, f"{layer.module}.weight")
+    norm, attention = model.get_submodule(gain.name.removesuffix(".weight")), model.get_submodule(layer.module)
     seen: dict[str, Tensor] = {}
     norm.register_forward_hook(lambda module, given, made: seen.update(made=made))
     attention.register_forward_pre_hook(
@@ -101,7 +97,7 @@ def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, mod
     measured = measured_gain(norm, layer.d_model)
     torch.testing.assert_close(read_gain(tensors, gain).float(), measured, atol=1e-3, rtol=1e-3)
     final = final_gain(anatomy.outline, layer, tensors.entries)
-    measured = measured_gain(norm_of(model, final.name), layer.d_model)
+    measured = measured_gain(model.get_submodule(final.name.removesuffix(".weight")), layer.d_model)
     torch.testing.assert_close(read_gain(tensors, final).float(), measured, atol=1e-3, rtol=1e-3)
 
 
