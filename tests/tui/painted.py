@@ -15,6 +15,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tui.toolkit.line_filters import AsciiOnly
 from tui.toolkit.output import Difference, LastFrame
@@ -175,10 +176,17 @@ class PaintedApp(App[None]):
 
     def assert_nothing_is_stale(self) -> None:
         """Compare what was painted bit by bit with the screen painted at once."""
+        forget_lines(self.screen)
         whole = TerminalPicture()
         whole.write(self.screen._compositor.render_full_update().render_segments(self.console))
         different = [cell for cell in whole.cells if whole.cells[cell] != self.picture.cells.get(cell)]
         assert {cell: (whole.cells[cell], self.picture.cells.get(cell)) for cell in different} == {}
+
+
+def forget_lines(screen: Screen[object]) -> None:
+    """Have all lines painted again, also those that no widget has asked to repaint."""
+    for each in screen.walk_children(Widget, with_self=True):
+        each._styles_cache.clear()
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:

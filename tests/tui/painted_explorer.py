@@ -16,7 +16,7 @@ from textual.widget import Widget
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.tui.explorer import settle
-from tests.tui.painted import TerminalPicture
+from tests.tui.painted import TerminalPicture, forget_lines
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.toolkit.output import Difference
@@ -63,6 +63,7 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
     screen._on_timer_update()
     if app._batch_count or screen._layout_required or is_closing(app) or not app._last_frame._lines:
         return
+    forget_lines(screen)
     update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     assert isinstance(update, LayoutUpdate)
     whole = TerminalPicture()

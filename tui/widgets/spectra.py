@@ -124,7 +124,9 @@ class SpectraView(Widget, can_focus=True):
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
-        self._message = ""
+        if self._message:
+            self._message = ""
+            self.refresh()
         self._arrange()
         if self._curves:
             self.post_message(self.CursorMoved())
