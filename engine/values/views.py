@@ -281,6 +281,7 @@ EXPLAIN = View(
     needs=frozenset({"text"}),
     scope=Scope.CELL,
     places=(*_HEAD, "term"),
+    leading=(*_with_chance("value"), "query_tokens", "key_tokens"),
 )  # fmt: skip
 
 PATTERNS = View(

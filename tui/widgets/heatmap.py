@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -498,9 +501,12 @@ class Heatmap(ScrollArea, can_focus=True):
         self.move_to(*place)
 
     def found(self, text: str) -> tuple[int, ...]:
-        """Return the queries whose token contains a text, ignoring case."""
-        tokens, word = () if self.pooled is None else self.pooled.query_tokens, text.strip().lower()
-        return tuple(at for at, token in enumerate(tokens) if word and word in token.lower())
+        """Return the queries at whose token a text begins, ignoring case; it may go on in the tokens after it."""
+        tokens = [] if self.pooled is None else [each.lower().removeprefix("##") for each in self.pooled.query_tokens]
+        word = re.escape(text.strip().lower())
+        ends = list(accumulate(map(len, tokens)))
+        begins = (match.start() for match in re.finditer(f"(?={word})", "".join(tokens))) if word else ()
+        return tuple(dict.fromkeys(bisect_right(ends, begin) for begin in begins))
 
     def go_to_token(self, query: int) -> None:
         """Move to a query, and to its largest weight once it is known."""

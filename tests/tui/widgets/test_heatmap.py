@@ -577,6 +577,15 @@ async def test_enter_waits_for_the_whole_row() -> None:
         assert app.heatmap.cursor == (query, int(far.shown.weights[query].argmax()))
 
 
+async def test_a_word_that_is_cut_into_several_tokens_is_found_at_its_first() -> None:
+    tokens = ("The", " do", "g", " saw", "", " d", "og", "##s")
+    async with heatmap_of(attention(len(tokens), tokens=tokens)) as (app, _):
+        assert app.heatmap.found("dog") == (1, 5)
+        assert app.heatmap.found("Dogs ") == (5,)
+        assert app.heatmap.found("g") == (2, 6)
+        assert app.heatmap.found("") == app.heatmap.found("cat") == ()
+
+
 async def test_keys_go_to_the_next_and_the_previous_match() -> None:
     shown = attention(20)
     async with heatmap_of(shown) as (app, pilot):
