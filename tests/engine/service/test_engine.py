@@ -16,25 +16,21 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, tell_nobody
-from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import TinyModel
+from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.opening import PATIENCE, start_engine
 
-SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
-FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
+FIRST = Head("decoder", 0)
 
 
 def answer(future: Future[Any]) -> Any:
     return future.result(PATIENCE)
 
 
-Delivery = tuple[Head, bool, SpectraGroup | EngineError, Progress]
-
-
 def test_the_sweep_computes_heads_and_then_whole_layers(tiny_model: TinyModel) -> None:
     engine = start_engine(tiny_model("llama", num_hidden_layers=3))
-    delivered: list[Delivery] = []
+    delivered: list[tuple[Head, bool, Any, Progress]] = []
     answer(engine.sweep(lambda *step: delivered.append(step)))
     assert [(name.layer, whole) for name, whole, _, _ in delivered] == [
         (0, False), (1, False), (2, False), (0, True), (1, True), (2, True),
@@ -42,19 +38,14 @@ def test_the_sweep_computes_heads_and_then_whole_layers(tiny_model: TinyModel) -
     progress = [(each.done, each.total, each.finished) for *_, each in delivered]
     assert progress == [(4, 12, False), (8, 12, False), (12, 12, True), (1, 3, False), (2, 3, False), (3, 3, True)]
     for name, whole, group, _ in delivered:
-        assert isinstance(group, SpectraGroup)
-        again = answer(engine.spectra(name, whole)).spectra
-        assert again.keys() == group.spectra.keys()
-        for number, by_matrix in group.spectra.items():
-            for matrix, spectrum in by_matrix.items():
-                np.testing.assert_array_equal(again[number][matrix].singular_values, spectrum.singular_values)
+        assert_same_spectra(answer(engine.spectra(name, whole)), group)
 
 
 def test_a_selected_head_comes_before_the_rest_of_the_sweep(tiny_model: TinyModel) -> None:
     engine = start_engine(tiny_model("llama", num_hidden_layers=6))
     order: list[str] = []
 
-    def deliver(name: Head, whole: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
+    def deliver(name: Head, whole: bool, *_: object) -> None:
         order.append(f"sweep {name}{' whole' if whole else ''}")
         if len(order) == 1:
             selected = engine.spectra(Head("decoder", 5), whole_layer=False, view="spectra")
@@ -66,8 +57,7 @@ def test_a_selected_head_comes_before_the_rest_of_the_sweep(tiny_model: TinyMode
 
 def test_before_a_model_is_open_every_request_says_so() -> None:
     engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    table = engine.table("weights", Query())
-    for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE)):
+    for future in (engine.spectra(FIRST, False), engine.table("weights", Query()), engine.read("The cat sat.")):
         with pytest.raises(EngineError, match="no model is open"):
             answer(future)
 

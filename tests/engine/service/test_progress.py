@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
@@ -33,12 +33,10 @@ from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
 from tests.tiny_models import VOCABULARY
-from tests.tui.explorer import explorer, settle, until
-from tui.app.explorer import Explorer
+from tests.tui.explorer import active_table, explorer, foot, settle, until
 from tui.cli.headless import StatusLine
 from tui.drawing.progress import progress_text
 from tui.toolkit.messages import SentenceProgress
-from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat."
 LAYERS = 3
@@ -61,15 +59,12 @@ def watched(model: Path, dtype: str = "auto") -> tuple[Engine, list[Progress]]:
 
 
 @pytest.mark.usefixtures("told_at_once")
-@pytest.mark.parametrize("name", ["gpt2", "t5"])
-def test_reported_layers_are_those_that_have_run(tiny_model: TinyModel, name: str) -> None:
+@pytest.mark.parametrize(("name", "layers"), [("gpt2", 2), ("t5", 2 + 3 + 3)])
+def test_reported_layers_are_those_that_have_run(tiny_model: TinyModel, name: str, layers: int) -> None:
     engine, told = watched(tiny_model(name))
     engine.read(TEXT).result(PATIENCE)
-    layers = len(engine._model.outline.layers) if engine._model is not None else 0
-    engine.stop()
-    read = [each for each in told if each.unit == "layers"]
-    assert [(each.done, each.total) for each in read] == [(done, layers) for done in range(layers + 1)]
-    assert [each.finished for each in read] == [*[False] * layers, True]
+    read = [(each.done, each.total, each.finished) for each in told if each.unit == "layers"]
+    assert read == [(done, layers, done == layers) for done in range(layers + 1)]
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -78,9 +73,7 @@ def test_reported_bytes_are_those_of_the_weights(tiny_model: TinyModel, dtype: s
     folder = tiny_model("llama")
     engine, told = watched(folder, dtype)
     engine.read(TEXT).result(PATIENCE)
-    engine.stop()
-    with safe_open(folder / "model.safetensors", framework="pt") as file:
-        stored = sum(file.get_tensor(name).nbytes for name in file.keys() if name != "lm_head.weight")  # noqa: SIM118
+    stored = sum(weight.nbytes for weight in load_file(folder / "model.safetensors").values())
     loaded = [each for each in told if each.unit == "bytes"]
     assert loaded[-2].done == loaded[-2].total == share * stored
 
@@ -108,10 +101,8 @@ def test_a_short_sentence_reports_nothing_and_reads_the_clock_once_a_layer(tiny_
     engine.read(TEXT).result(PATIENCE)
     before = clock.looks
     engine.read("the dog").result(PATIENCE)
-    layers = len(engine._model.outline.layers) if engine._model is not None else 0
-    engine.stop()
     assert not told
-    assert clock.looks - before <= layers + 2
+    assert clock.looks - before <= 2 + 2
 
 
 def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
@@ -147,7 +138,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> tuple[t
 
 
 @pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
+async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_mean_over_layers(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
@@ -170,15 +161,8 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
-
-
-@pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_shows_the_progress_of_a_mean_over_layers(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
-        (free, _), pane = hold_back(monkeypatch, OpenModel, "attention"), app.views.attention
-        await pilot.press("3", "a", "a")
+        free, _ = hold_back(monkeypatch, OpenModel, "attention")
+        await pilot.press("a", "a")  # the mean over all layers
         await until(pilot, lambda: pane.message == "computing …")
         app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
         await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
@@ -213,13 +197,13 @@ def test_the_command_shows_progress(tiny_model: TinyModel, monkeypatch: pytest.M
     assert not done.stderr
 
 
+Opened = tuple[OpenModel, list[Progress]]
+
+
 @pytest.fixture
-def folder(tiny_model: TinyModel) -> Path:
-    return tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
-
-
-def opened(folder: Path) -> tuple[OpenModel, list[Progress]]:
-    model, told = open_on_thread(folder), list[Progress]()
+def opened(tiny_model: TinyModel) -> Opened:
+    """Open a model of a few layers, and list what it tells."""
+    model, told = open_on_thread(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), list[Progress]()
     model.tell = told.append
     return model, told
 
@@ -240,6 +224,14 @@ def attending() -> Iterator[list[str]]:
         hook.remove()
 
 
+def steps_of(opened: Opened, activity: str, table: str, query: Query) -> list[tuple[int, int, str, str]]:
+    """Work a table out, and give what is told of an activity: done, total, unit and note."""
+    model, told = opened
+    told.clear()
+    worked_out(model, table, query)
+    return [(each.done, each.total, each.unit, each.note) for each in told if each.activity == activity]
+
+
 @pytest.mark.usefixtures("told_at_once")
 @pytest.mark.parametrize(
     ("table", "activity", "unit", "runs"),
@@ -251,115 +243,26 @@ def attending() -> Iterator[list[str]]:
     ],
 )
 def test_reported_steps_are_the_layers_that_run(
-    folder: Path, table: str, activity: str, unit: str, runs: int | None, monkeypatch: pytest.MonkeyPatch
+    opened: Opened, table: str, activity: str, unit: str, runs: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if runs is not None:
         monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
-    model, told = opened(folder)
     if table != "predictions":
-        worked_out(model, "predictions", Query(text=TEXT))
-    told.clear()
+        worked_out(opened[0], "predictions", Query(text=TEXT))
     with attending() as called:
-        worked_out(model, table, Query(text=TEXT))
+        steps = steps_of(opened, activity, table, Query(text=TEXT))
     assert len(called) % LAYERS == 0
     assert runs in (None, len(called) // LAYERS)
-    steps = [each for each in told if each.activity == activity]
-    assert {(each.total, each.unit) for each in steps} == {(len(called), unit)}
-    assert [each.done for each in steps] == list(range(len(called) + 1))
-    assert [each.finished for each in steps] == [*[False] * len(called), True]
+    assert steps == [(done, len(called), unit, "") for done in range(len(called) + 1)]
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_ablation_reports_heads_and_the_layer_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, told = opened(folder)
-    worked_out(model, "predictions", Query(text=TEXT))
+def test_ablation_reports_heads_and_the_layer_that_runs(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    worked_out(opened[0], "predictions", Query(text=TEXT))
     monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
-    told.clear()
-    worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
-    heads = [each for each in told if each.activity == SWITCHING]
+    steps = steps_of(opened, SWITCHING, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
     expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
-    assert [(each.done, each.note) for each in heads] == [*expected, (4, "")]
-    assert {(each.total, each.unit) for each in heads} == {(4, "heads")}
-
-
-@pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
-def test_a_table_is_given_up_before_the_next_layer(folder: Path, table: str) -> None:
-    query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
-    model, _ = opened(folder)
-    if table != "predictions":
-        worked_out(model, "predictions", Query(text=TEXT))
-    for most in range(LAYERS):
-        with attending() as called:
-
-            def check(most: int = most, called: list[str] = called) -> None:
-                if len(called) > most:
-                    raise Superseded("given up")
-
-            model.check = check
-            with pytest.raises(Superseded):
-                worked_out(model, table, query)
-        assert len(called) <= most + 1
-
-
-def pane(app: Explorer) -> TablePane:
-    active = app.views.active
-    assert isinstance(active, TablePane)
-    return active
-
-
-@pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_shows_progress_and_escape_gives_it_up(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_back(monkeypatch, tables, "table")
-        await pilot.press("8")
-        await until(pilot, lambda: pane(app).grid.message == "computing …")
-        app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
-        await until(pilot, lambda: pane(app).grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
-        assert app.main.top_line.progress == "predicting  3 / 40 layers · 75 s left"
-        app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
-        await until(pilot, lambda: [name for _, name, _ in begun] == ["predictions"])
-        app.main.action_leave()
-        await until(pilot, lambda: pane(app).grid.message == "stopped, 8 goes on")
-        free.set()
-        await settle(pilot)
-        assert pane(app).grid.message == "stopped, 8 goes on"
-        await pilot.press("8")
-        await settle(pilot)
-        assert pane(app).view == "predictions"
-        assert [name for _, name, _ in begun] == ["predictions", "predictions"]
-        assert pane(app).shown is not None
-
-
-@pytest.mark.usefixtures("shown_at_once")
-async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_filter(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_back(monkeypatch, tables, "table")
-        await pilot.press("9")
-        await until(pilot, lambda: [name for _, name, _ in begun] == ["ablation"])
-        app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
-        await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane(app).grid.message)
-        assert app.main.top_line.progress == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
-        pane(app).filter_by("head = 1")
-        pane(app).focus_view()
-        await until(pilot, lambda: "/ Filter" in app.main.key_line.render().plain)
-        await pilot.pause()
-        assert "All rows" not in app.main.key_line.render().plain
-        await pilot.press("escape")
-        await until(pilot, lambda: "esc All rows" in app.main.key_line.render().plain)
-        assert pane(app).current_filter is not None
-        await pilot.press("escape")
-        await until(pilot, lambda: "All rows" not in app.main.key_line.render().plain)
-        assert pane(app).current_filter is None
-        assert pane(app).grid.message == "stopped, 9 goes on"
-        free.set()
-        await pilot.press("9")
-        await settle(pilot)
-        assert pane(app).counts == (8, 8)
-        assert not app.main.top_line.progress
+    assert steps == [(done, 4, "heads", note) for done, note in (*expected, (4, ""))]
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -375,21 +278,91 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
     ],
 )
 def test_other_long_tables_report_steps_of_their_own(
-    folder: Path, table: str, query: Query, activity: str, unit: str, total: int
+    opened: Opened, table: str, query: Query, activity: str, unit: str, total: int
 ) -> None:
-    model, told = opened(folder)
-    worked_out(model, table, query)
-    steps = [each for each in told if each.activity == activity]
-    assert {(each.total, each.unit) for each in steps} == {(total, unit)}
-    assert steps[0].done == 0
-    assert steps[-1].finished
+    steps = steps_of(opened, activity, table, query)
+    assert {each[1:3] for each in steps} == {(total, unit)}
+    assert (steps[0][0], steps[-1][0]) == (0, total)
 
 
 @pytest.mark.usefixtures("told_at_once")
-def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(folder: Path) -> None:
-    model, told = opened(folder)
+def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(opened: Opened) -> None:
     with attending() as called:
-        worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
-    steps = [each for each in told if each.activity == "measuring on random tokens"]
-    assert {each.total for each in steps} == {len(called)}
-    assert sorted({each.done for each in steps}) == list(range(len(called) + 1))
+        steps = steps_of(opened, "measuring on random tokens", "patterns", Query(layer=Head("decoder", 0)))
+    assert {each[:2] for each in steps} == {(done, len(called)) for done in range(len(called) + 1)}
+
+
+@pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
+def test_a_table_is_given_up_before_the_next_layer(opened: Opened, table: str) -> None:
+    query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
+    model, _ = opened
+    if table != "predictions":
+        worked_out(model, "predictions", Query(text=TEXT))
+    for most in range(LAYERS):
+        with attending() as called:
+
+            def check(most: int = most, called: list[str] = called) -> None:
+                if len(called) > most:
+                    raise Superseded("given up")
+
+            model.check = check
+            with pytest.raises(Superseded):
+                worked_out(model, table, query)
+        assert len(called) <= most + 1
+
+
+@pytest.mark.usefixtures("shown_at_once")
+async def test_the_view_shows_progress_and_escape_gives_it_up(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
+        free, begun = hold_back(monkeypatch, tables, "table")
+        await pilot.press("8")
+        grid = active_table(app).grid
+        await until(pilot, lambda: grid.message == "computing …")
+        app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
+        await until(pilot, lambda: grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
+        assert app.main.top_line.progress == "predicting  3 / 40 layers · 75 s left"
+        app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
+        await until(pilot, lambda: [name for _, name, _ in begun] == ["predictions"])
+        app.main.action_leave()
+        await until(pilot, lambda: grid.message == "stopped, 8 goes on")
+        free.set()
+        await settle(pilot)
+        assert grid.message == "stopped, 8 goes on"
+        await pilot.press("8")
+        await settle(pilot)
+        assert active_table(app).view == "predictions"
+        assert [name for _, name, _ in begun] == ["predictions", "predictions"]
+        assert active_table(app).shown is not None
+
+
+@pytest.mark.usefixtures("shown_at_once")
+async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_filter(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
+        free, begun = hold_back(monkeypatch, tables, "table")
+        await pilot.press("9")
+        await until(pilot, lambda: [name for _, name, _ in begun] == ["ablation"])
+        pane = active_table(app)
+        app.engine._advance(Progress(SWITCHING, 3, 4, "heads", 0.5, "layer 2 of 3"))
+        await until(pilot, lambda: "3 of 8 heads, layer 2 of 3, 10 s left; esc stops" in pane.grid.message)
+        assert app.main.top_line.progress == "ablation 3 / 8 heads · layer 2 of 3 · 10 s left"
+        pane.filter_by("head = 1")
+        pane.focus_view()
+        await until(pilot, lambda: "/ Filter" in foot(app))
+        await pilot.pause()
+        assert "All rows" not in foot(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "esc All rows" in foot(app))
+        assert pane.current_filter is not None
+        await pilot.press("escape")
+        await until(pilot, lambda: "All rows" not in foot(app))
+        assert active_table(app).current_filter is None
+        assert pane.grid.message == "stopped, 9 goes on"
+        free.set()
+        await pilot.press("9")
+        await settle(pilot)
+        assert active_table(app).counts == (8, 8)
+        assert not app.main.top_line.progress
