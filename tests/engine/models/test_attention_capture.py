@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.models import attention_capture
 from engine.models import reader as reader_module
 from engine.models.attention_maps import add_block
 from engine.models.reader import Reader
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tests.conftest import CallsOf, TinyModel
-from tests.engine.models.test_attention import (
-    ANOTHER,
-    SENTENCE,
-    assert_maps_of_model,
-    assert_same_maps,
-    shown_maps,
-)
+from tests.engine.models.test_attention import ANOTHER, SENTENCE, assert_maps_of_model, assert_same_maps, shown_maps
 from tests.opening import no_hurry, open_reader, superseded_at
 from tests.own_maps import eager_maps
 from tests.tiny_configurations import save_tiny
@@ -38,12 +29,11 @@ WINDOWED = ["mistral", "gemma2", "gemma3_text", "gpt_oss", "cohere2", "modernber
 
 
 class MapsMade(TorchDispatchMode):
-    """Counts the maps, (1, heads, queries, keys), that a run makes."""
+    """Counts the maps of four heads that a run makes."""
 
-    def __init__(self, heads: int, tokens: int) -> None:
+    def __init__(self, tokens: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.shape = (1, heads, tokens, tokens)
-        self.count = 0
+        self.shape, self.count = (1, 4, tokens, tokens), 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -52,20 +42,10 @@ class MapsMade(TorchDispatchMode):
 
 
 def maps_made(reader: Reader, text: str) -> int:
-    tokens = len(reader.words.read(text, None).ids)
-    made = MapsMade(4, tokens)
+    made = MapsMade(len(reader.words.read(text, None).ids))
     with made:
         reader.read(text, no_hurry)
     return made.count
-
-
-@contextmanager
-def without_kernels(reader: Reader) -> Iterator[None]:
-    able, reader.reads_with_kernels = reader.reads_with_kernels, False
-    try:
-        yield
-    finally:
-        reader.reads_with_kernels = able
 
 
 @pytest.mark.parametrize(
@@ -74,8 +54,8 @@ def without_kernels(reader: Reader) -> Iterator[None]:
 def test_no_map_is_made_while_a_sentence_is_read(model_type: str, dtype: str, tiny_model: TinyModel) -> None:
     reader = open_reader(tiny_model(model_type), dtype)
     assert maps_made(reader, SENTENCE) == 0
-    with without_kernels(reader):
-        assert maps_made(reader, ANOTHER) > 0
+    reader.reads_with_kernels = False
+    assert maps_made(reader, ANOTHER) > 0
 
 
 def test_attention_that_upcasts_in_eager_mode_is_read_in_eager_mode(tiny_model: TinyModel) -> None:
@@ -94,22 +74,21 @@ def test_the_states_are_those_of_eager_mode(model_type: str, tiny_model: TinyMod
         return found
 
     with_kernels = states()
-    with without_kernels(reader):
-        torch.testing.assert_close(with_kernels, states(), rtol=1e-4, atol=1e-4)
+    reader.reads_with_kernels = False
+    torch.testing.assert_close(with_kernels, states(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("model_type", WINDOWED)
 def test_a_sentence_longer_than_the_window(model_type: str, tiny_model: TinyModel) -> None:
-    name, window = ("local_attention", 4) if model_type == "modernbert" else ("sliding_window", 4)
-    kinds = {} if model_type in ("mistral", "modernbert") else {"layer_types": ["sliding_attention", "full_attention"]}
-    folder = tiny_model(model_type, **{name: window}, **kinds)
+    settings: dict[str, Any] = {"local_attention" if model_type == "modernbert" else "sliding_window": 4}
+    if model_type not in ("mistral", "modernbert"):
+        settings["layer_types"] = ["sliding_attention", "full_attention"]
+    folder = tiny_model(model_type, **settings)
     reader = open_reader(folder)
-    sentence = reader.read(SENTENCE, no_hurry)
-    shown = shown_maps(reader, folder)
-    assert_same_maps(shown, eager_maps(folder, sentence.ids))
-    places = np.arange(len(sentence.ids))
-    far = np.abs(places[:, None] - places) >= window
-    windowed = [bool((layer[:, far] == 0).all()) for layer in shown[""]]
+    places = np.arange(len(reader.read(SENTENCE, no_hurry).ids))
+    assert_maps_of_model(reader, folder)
+    far = np.abs(places[:, None] - places) >= 4
+    windowed = [bool((layer[:, far] == 0).all()) for layer in shown_maps(reader)[""]]
     assert windowed == ([False, True] if model_type == "modernbert" else [True, model_type == "mistral"])
 
 
@@ -149,7 +128,7 @@ def test_layers_with_attention_among_others_have_their_own_numbers_and_maps(
     assert numbers == list(range(1, settings.get("num_hidden_layers", 2), 2))
     with pytest.raises(EngineError, match="no attention in layer 0"):
         reader.outline.layer(Head("decoder", 0))
-    assert_same_maps(shown_maps(reader, tmp_path), {"": eager_maps(tmp_path, sentence.ids)[""][-len(numbers) :]})
+    assert_same_maps(shown_maps(reader), {"": eager_maps(tmp_path, sentence.ids)[""][-len(numbers) :]})
 
 
 def test_padding_by_the_tokenizer_is_removed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,32 +142,14 @@ def test_padding_by_the_tokenizer_is_removed(tiny_model: TinyModel, monkeypatch:
     assert reader.words.read(ANOTHER, None).ids == plain.ids
 
 
-FAMILIES: list[tuple[str, dict[str, Any]]] = [
-    ("gpt2", {}),
-    ("llama", {"num_attention_heads": 4, "num_key_value_heads": 2}),
-    ("mistral", {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 4}),
-    ("gemma2", {}),
-    ("gpt_oss", {}),
-    ("bert", {}),
-    ("bart", {}),
-]
+FAMILIES = ["gpt2", "llama", "mistral", "gemma2", "gpt_oss", "bert", "bart"]
 """Causal, with grouped queries, a window, a soft cap, sinks, without a mask, and an encoder with a decoder."""
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make blocks of two or three queries of a tiny sentence, and try them on fewer tokens than it has."""
-    monkeypatch.setattr(attention_capture, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(attention_capture, "FEWEST_QUERIES", 1)
-    monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
-
-
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
-def test_maps_in_blocks_are_those_the_model_returns(
-    model_type: str, settings: dict[str, Any], tiny_model: TinyModel, calls_of: CallsOf
-) -> None:
-    folder = tiny_model(model_type, **settings)
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_maps_in_blocks_are_those_the_model_returns(model_type: str, tiny_model: TinyModel, calls_of: CallsOf) -> None:
+    folder = tiny_model(model_type)
     reader = open_reader(folder)
     taken = calls_of(reader_module, "add_block")
     reader.read(SENTENCE, no_hurry)
@@ -222,27 +183,12 @@ def test_an_eager_function_that_expects_all_queries_is_called_with_all(
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama", num_hidden_layers=5)
-    reader = open_reader(folder)
-    sentence = reader.read(SENTENCE, no_hurry)
-    maps = reader.layer_maps("decoder")
-    returned = np.mean(eager_maps(folder, sentence.ids)[""], axis=0)
-    np.testing.assert_allclose(maps.weights, returned, rtol=0, atol=1e-5)
-    layers = np.stack([reader.layer_maps(Head("decoder", layer)).weights for layer in range(5)])
-    np.testing.assert_allclose(maps.weights, layers.mean(0, dtype=np.float64), rtol=0, atol=2e-7)
-    np.testing.assert_allclose(maps.select(None).weights, layers.mean((0, 1), dtype=np.float64), rtol=0, atol=2e-7)
-
-
-@pytest.mark.usefixtures("small_blocks")
 def test_a_module_that_changes_its_probabilities_is_run_with_its_own_code(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
+    reader, last = open_reader(tiny_model("llama")), Head("decoder", 1)
     reader.read(SENTENCE, no_hurry)
-    plain = reader.layer_maps(Head("decoder", 1)).weights
-    kind = type(reader.modules[Head("decoder", 1)])
+    plain, kind = reader.layer_maps(last).weights, type(reader.modules[last])
     own = kind.forward
 
     def halved(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -250,7 +196,7 @@ def test_a_module_that_changes_its_probabilities_is_run_with_its_own_code(
         return written, weights / 2
 
     monkeypatch.setattr(kind, "forward", halved)
-    np.testing.assert_allclose(reader.layer_maps(Head("decoder", 1)).weights, plain / 2, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(reader.layer_maps(last).weights, plain / 2, rtol=0, atol=1e-6)
     np.testing.assert_allclose(reader.layer_maps("decoder").weights.sum(-1), 0.5, rtol=1e-5)
 
 

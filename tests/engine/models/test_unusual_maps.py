@@ -140,7 +140,7 @@ def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tm
     sentence = reader.read("The cat sat.", no_hurry)
     assert len(sentence.ids) <= 14
     full: Any = transformers.AutoModel.from_pretrained(folder, attention_type="original_full").eval()
-    assert_same_maps(shown_maps(reader, folder), {"": own_maps(full, sentence.ids)})
+    assert_same_maps(shown_maps(reader), {"": own_maps(full, sentence.ids)})
     with pytest.raises(EngineError, match=r"more than 14 tokens in sparse blocks.*spectra") as caught:
         reader.read(SENTENCE, no_hurry)
     assert one_line(caught.value)
