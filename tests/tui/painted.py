@@ -1,8 +1,10 @@
-"""An application that keeps a picture of its output, as a terminal would show it."""
+"""An application of one widget that keeps a picture of its output, as a terminal would show it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,7 +13,7 @@ from rich.color import ColorSystem
 from rich.console import RenderableType
 from rich.style import Style as RichStyle
 from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
@@ -155,15 +157,30 @@ class TerminalPicture:
 
 
 class PaintedApp(App[None]):
-    """Keeps a picture of its output."""
+    """Shows one widget, and keeps a picture of its output."""
 
-    def __init__(self, *, ascii_only: bool = False) -> None:
+    def __init__(self, widget: Widget, *, ascii_only: bool = False) -> None:
         super().__init__()
+        self.only = widget
         if ascii_only:
             self._filters.append(AsciiOnly())
         self.animation_level = "none"
         self.picture = TerminalPicture()
         self._last_frame = LastFrame()
+
+    def compose(self) -> ComposeResult:
+        yield self.only
+
+    def on_mount(self) -> None:
+        self.only.focus()
+
+    @asynccontextmanager
+    async def painted(self, size: tuple[int, int]) -> AsyncIterator[Pilot[None]]:
+        """Run in a terminal; at the end nothing stale may be left on its screen."""
+        async with self.run_test(size=size) as pilot:
+            yield pilot
+            await pilot.pause()
+            self.assert_nothing_is_stale()
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
@@ -190,9 +207,11 @@ def forget_lines(screen: Screen[object]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and wait until what they do is painted."""
+    """Press keys, and wait until what they do is painted; nothing stale may be left."""
     await pilot.press(*keys)
     await pilot.pause()
+    assert isinstance(pilot.app, PaintedApp)
+    pilot.app.assert_nothing_is_stale()
 
 
 async def resize(pilot: Pilot[None], width: int, height: int) -> None:

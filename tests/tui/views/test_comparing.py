@@ -244,3 +244,14 @@ async def test_the_lines_of_the_cursors_row_stand_below_each_other_in_every_map(
             marks = [line.index("[") for line in drawn_lines(app, each) if "[" in line]
             assert len(marks) == each._axes.lines == 2
             assert len(set(marks)) == 1
+
+
+async def test_numbers_are_one_switch_for_all_maps(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="a b c", head="L0H0") as (app, pilot):
+        await press(pilot, "3 unbound:heatmap.numbers P ] P C C")
+        maps = compared(app, Side.MAPS).maps
+        assert [each.is_numbered for each in maps.heatmaps] == [True, True]
+        await press(pilot, "]")  # one more map, which is made now
+        assert [each.is_numbered for each in maps.heatmaps] == [True, True, True]
+        await press(pilot, "unbound:heatmap.numbers 3")
+        assert not app.views.attention.heatmap.is_numbered

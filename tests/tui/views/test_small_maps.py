@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from textual.app import ComposeResult
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapName, MapQuery, MapWindow
+from engine.values.attention import MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
@@ -19,6 +18,7 @@ from tests.opening import hold_up
 from tests.tui.explorer import explorer, notices, resize, screen_text, settle, shown, titled, until
 from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press
+from tests.tui.widgets.heatmaps import map_of
 from tui.drawing.levels import Ink, levels_of
 from tui.drawing.map_layout import Tiles
 from tui.widgets.small_maps import SmallMaps
@@ -188,13 +188,6 @@ async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -
         assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
 
 
-class SmallMapsApp(PaintedApp):
-    """Small maps and nothing else."""
-
-    def compose(self) -> ComposeResult:
-        yield SmallMaps()
-
-
 @pytest.mark.parametrize(("no_color", "seen"), [("", "▀?   "), ("1", "█?█  ")])
 async def test_nan_has_its_sign_in_both_halves_of_a_cell(
     no_color: str, seen: str, monkeypatch: pytest.MonkeyPatch
@@ -202,11 +195,9 @@ async def test_nan_has_its_sign_in_both_halves_of_a_cell(
     good_terminal(monkeypatch)
     if no_color:
         monkeypatch.setenv("NO_COLOR", no_color)
-    weights = np.array([[0, np.nan, 1], [1, 0, 1]], dtype=np.float32)
-    map = AttentionMap(MapName("decoder", 0, 0), ("a", "b"), ("a", "b", "c"), weights)
-    app = SmallMapsApp()
-    async with app.run_test(size=(20, 6)):
-        maps = app.query_one(SmallMaps)
+    maps = SmallMaps()
+    async with PaintedApp(maps).run_test(size=(20, 6)):
+        map = map_of([[0.0, np.nan, 1.0], [1.0, 0.0, 1.0]], keys="cde")
         maps.show(Tiles(1, 1, 5, 1, 1, 1, 1, 2), ("H0",), {0: pool(map, MapWindow(1, range(2), range(3)))})
         assert maps.render_line(1).text[:5] == seen
 

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
-from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from engine.values.attention import AttentionMap, MapName, VisibleKeys
+from engine.values.attention import AttentionMap, MapName, PooledMap, VisibleKeys
 from tests.tui.painted import PaintedApp
 from tui.drawing import map_layout
 from tui.drawing.levels import Scale
 from tui.drawing.map_layout import axes_of
+from tui.drawing.ramps import ramp
 from tui.toolkit.messages import Notice, NumbersToggled
 from tui.widgets.heatmap import Heatmap, MapSource
 
@@ -59,22 +59,34 @@ CURSOR_STYLE = "1;7;38;2;78;191;113;48;2;18;18;18"
 
 
 class HeatmapApp(PaintedApp):
-    """A heatmap and nothing else."""
+    """A heatmap and nothing else, with a list of where its cursor went and of what it said."""
 
     def __init__(self, *, ascii: bool = False) -> None:
-        super().__init__(ascii_only=ascii)
         self.heatmap = Heatmap()
+        super().__init__(self.heatmap, ascii_only=ascii)
         self.shown: AttentionMap | None = None
         self.scale: Scale | None = None
         self.is_numbered = False
         self.moves: list[tuple[int, int, float]] = []
         self.said: list[str] = []
 
-    def compose(self) -> ComposeResult:
-        yield self.heatmap
+    @property
+    def pooled(self) -> PooledMap:
+        """What is drawn."""
+        assert self.heatmap.pooled is not None
+        return self.heatmap.pooled
 
-    def on_mount(self) -> None:
-        self.heatmap.focus()
+    @property
+    def block(self) -> int:
+        """How many queries, and keys, a cell stands for."""
+        return self.pooled.window.block
+
+    def colour_of(self, query: int, key: int) -> tuple[int, int, int]:
+        """Work out the background of a weight on the linear scale."""
+        assert self.shown is not None
+        weights = self.shown.weights
+        level = min(int(weights[query, key] / float(weights.max()) * 16), 15)
+        return ramp(self.heatmap.background_colors[1].rgb, "truecolor")[level].get_truecolor()
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
         self.moves.append((*message.heatmap.cursor, message.heatmap.value))
@@ -95,22 +107,17 @@ class HeatmapApp(PaintedApp):
 
 @asynccontextmanager
 async def heatmap_of(
-    shown: AttentionMap | None = None,
-    scale: Scale | None = None,
-    *,
-    size: tuple[int, int] = (60, 20),
-    ascii: bool = False,
+    shown: AttentionMap | None = None, *, size: tuple[int, int] = (60, 20), ascii: bool = False
 ) -> AsyncIterator[tuple[HeatmapApp, Pilot[None]]]:
-    """Show a map in an application of its own; at the end nothing stale may be left on its screen."""
+    """Show a map in an application of its own."""
     app = HeatmapApp(ascii=ascii)
-    async with app.run_test(size=size) as pilot:
-        await show(pilot, shown, scale)
+    async with app.painted(size) as pilot:
+        await show(pilot, shown)
         yield app, pilot
-        await pilot.pause()
-        app.assert_nothing_is_stale()
 
 
 async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Scale | None = None) -> None:
+    """Show a map, the first one with the cursor in its corner; nothing stale may be left of another."""
     app = pilot.app
     assert isinstance(app, HeatmapApp)
     app.scale = scale or app.scale
@@ -118,6 +125,7 @@ async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Sca
     if shown is not None and not app.moves:
         app.heatmap.move_to(0, 0)
     await pilot.pause()
+    app.assert_nothing_is_stale()
 
 
 def rgb(style: str) -> tuple[int, ...]:

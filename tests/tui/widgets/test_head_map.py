@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from textual.app import ComposeResult
+from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS, meaning
 from tests.tui.painted import PaintedApp, press
+from tui.drawing.levels import Scale
 from tui.drawing.measure_map import MeasureMap, lay_out_heads, scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
@@ -30,31 +33,21 @@ def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     return MeasureMap("ov_stable_rank", order, cells)
 
 
-class MapApp(PaintedApp):
-    """A map of a model's heads and nothing else."""
-
-    def __init__(self, model: tuple[LayerOutline, ...]) -> None:
-        super().__init__()
-        self.map = HeadMap()
-        self.model = model
-
-    def compose(self) -> ComposeResult:
-        yield self.map
-
-    def on_mount(self) -> None:
-        self.map.focus()
-        self.map.open(self.model)
+@asynccontextmanager
+async def head_map_of(model: tuple[LayerOutline, ...], shown: MeasureMap) -> AsyncIterator[tuple[HeadMap, Pilot[None]]]:
+    """Show a map of a model's heads in an application of its own."""
+    drawn = HeadMap()
+    async with PaintedApp(drawn).painted((58, 16)) as pilot:
+        drawn.open(model)
+        drawn.show(shown, scale_of(shown.finite, "linear", False))
+        yield drawn, pilot
 
 
 @pytest.mark.parametrize("model", [layers(12, 12), layers(126, 128)])
 async def test_moves_of_the_cursor_leave_nothing_stale(model: tuple[LayerOutline, ...]) -> None:
-    app = MapApp(model)
-    async with app.run_test(size=(58, 16)) as pilot:
-        shown = random_map(model, len(model) * model[0].heads)
-        app.map.show(shown, scale_of(shown.finite, "linear", False))
+    async with head_map_of(model, random_map(model, len(model) * model[0].heads)) as (_, pilot):
         for key in (*"ljkh", "G", "end", "gg", "pagedown", "home"):
             await press(pilot, key)
-            app.assert_nothing_is_stale()
 
 
 def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
@@ -90,56 +83,50 @@ def test_layers_share_lines_only_within_their_stack() -> None:
 
 async def test_each_half_of_a_line_has_the_colour_of_its_layer() -> None:
     model = layers(25, 12)
-    app = MapApp(model)
-    async with app.run_test(size=(58, 16)) as pilot:
-        shown = random_map(model, 200)
-        scale = scale_of(shown.finite, "linear", False)
-        assert scale is not None
-        app.map.show(shown, scale)
-        app.map.put(5, 3)
+    shown = random_map(model, 200)
+    async with head_map_of(model, shown) as (drawn, pilot):
+        drawn.put(5, 3)
         await pilot.pause()
-        grid, styles = app.map.grid, app.map.level_styles
+        grid, scale = drawn.grid, scale_of(shown.finite, "linear", False)
         assert grid is not None
+        assert scale is not None
         assert [line.rows for line in grid.lines] == [*((row, row + 1) for row in range(0, 24, 2)), (24,)]
-        colours: list[str] = []
-        for cell, level in zip(shown.cells, scale.levels(shown.values, app.map.ink, len(styles)), strict=True):
-            colours.append("" if cell is None else str(styles[level].bgcolor))
-        colours[5 * 12 + 3] = str(app.map.get_component_rich_style("area--cursor").color)
-        for line in range(12):
-            for column in range(12):
-                (segment,) = app.map.render_line(1 + line).crop(
-                    grid.gutter + column * grid.width, grid.gutter + column * grid.width + 1
-                )
-                assert segment.style is not None
-                ink, ground = str(segment.style.color), str(segment.style.bgcolor)
-                halves = {"▀": (ink, ground), "▄": (ground, ink), " ": (ground, ground)}.get(segment.text, ("", ""))
-                for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
-                    assert colours[row * 12 + column] in (half, "")
+        levels = scale.levels(shown.values, drawn.ink, len(drawn.level_styles))
+        colours = [
+            "" if cell is None else str(drawn.level_styles[level].bgcolor)
+            for cell, level in zip(shown.cells, levels, strict=True)
+        ]
+        colours[5 * 12 + 3] = str(drawn.get_component_rich_style("area--cursor").color)
+        for line, column in np.ndindex(12, 12):
+            left = grid.gutter + column * grid.width
+            (segment,) = drawn.render_line(1 + line).crop(left, left + 1)
+            assert segment.style is not None
+            ink, ground = str(segment.style.color), str(segment.style.bgcolor)
+            halves = {"▀": (ink, ground), "▄": (ground, ink), " ": (ground, ground)}.get(segment.text, ("", ""))
+            for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
+                assert colours[row * 12 + column] in (half, "")
         place = (grid.gutter + 7 * grid.width, 1 + 4)
         name = (1, 1 + 4)  # of the two layers that share the line
-        for at, expected in ((place, (8, 7)), (name, (9, 7)), (name, (8, 7)), (name, (9, 7)), ((1, 1), (0, 7))):
-            await pilot.click(app.map, offset=at)
-            assert app.map.cursor == expected
-        await pilot.click(app.map, offset=name)
-        await pilot.click(app.map, offset=name)
-        await pilot.click(app.map, offset=(grid.gutter + 2 * grid.width, 1 + 4))
-        assert app.map.cursor == (9, 2), "the layer of the two that the cursor is on"
+        other = (grid.gutter + 2 * grid.width, 1 + 4)
+        for at, expected in (
+            (place, (8, 7)), (name, (9, 7)), (name, (8, 7)), (name, (9, 7)), ((1, 1), (0, 7)),
+            (name, (8, 7)), (name, (9, 7)), (other, (9, 2)),  # the layer of the two that the cursor is on
+        ):  # fmt: skip
+            await pilot.click(drawn, offset=at)
+            assert drawn.cursor == expected
 
 
-def test_every_value_is_in_one_bar_of_the_histogram() -> None:
-    generator = np.random.default_rng(0)
-    for values in (np.array([3.0, 3.0, 7.0]), generator.normal(size=500) ** 2, np.array([5.0])):
-        for wanted in ("linear", "log"):
-            scale = scale_of(values, "log" if wanted == "log" else "linear", False)
-            assert scale is not None
-            for columns in (1, 7, 40):
-                bins = scale.bins(columns, len(values))
-                assert 1 <= bins <= columns
-                places = scale.bin_of(values, bins)
-                assert places.min() >= 0
-                assert places.max() < bins
-                order = np.argsort(values)
-                assert (np.diff(places[order]) >= 0).all()
+@pytest.mark.parametrize("wanted", ["linear", "log"])
+def test_every_value_is_in_one_bar_of_the_histogram(wanted: Scale) -> None:
+    for values in (np.array([3.0, 3.0, 7.0]), np.random.default_rng(0).normal(size=500) ** 2, np.array([5.0])):
+        scale = scale_of(values, wanted, False)
+        assert scale is not None
+        for columns in (1, 7, 40):
+            bins = scale.bins(columns, len(values))
+            assert 1 <= bins <= columns
+            places = scale.bin_of(np.sort(values), bins)
+            assert 0 <= places[0] <= places[-1] < bins
+            assert (np.diff(places) >= 0).all()
 
 
 def test_ranks_start_at_the_largest_value() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
 from rich.style import Style
 from textual.events import MouseScrollDown
+from textual.pilot import Pilot
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapWindow, PooledMap, VisibleKeys
@@ -35,8 +37,7 @@ def small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the_legend_explains_it() -> None:
-    shown = attention(4)
-    async with heatmap_of(shown) as (app, pilot):
+    async with heatmap_of(attention(4)) as (app, pilot):
         assert [app.picture.line(row).rstrip() for row in range(9)] == [
             "          q b",
             "          u r",
@@ -48,16 +49,11 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
             "2 brown",
             "3   fox",
         ]
-        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
-        largest = float(shown.weights.max())
-        for query in range(4):
-            for key in range(4):
-                if (query, key) != (0, 0):
-                    level = min(int(shown.weights[query, key] / largest * 16), 15)
-                    for column in (8 + 2 * key, 9 + 2 * key):
-                        assert app.picture.cells[5 + query, column][0] == " "
-                        assert rgb(app.picture.style(5 + query, column)) == colours[level].triplet
-        legend = app.heatmap.legend(100)
+        for query, key in islice(np.ndindex(4, 4), 1, None):  # the cursor is on the first
+            for column in (8 + 2 * key, 9 + 2 * key):
+                assert app.picture.cells[5 + query, column][0] == " "
+                assert rgb(app.picture.style(5 + query, column)) == app.colour_of(query, key)
+        legend, colours = app.heatmap.legend(100), ramp(app.heatmap.background_colors[1].rgb, "truecolor")
         assert legend.plain.endswith("1 = largest weight of the map")
         assert [Style.parse(str(span.style)).bgcolor for span in legend.spans] == list(colours)
         await show(pilot, scale="log")
@@ -77,11 +73,9 @@ async def test_the_labels_of_the_cursors_row_and_column_are_highlighted() -> Non
     async with heatmap_of(attention(10)) as (app, pilot):
         await press(pilot, "down", "down", "down", "right", "right")
         set_off = {cell for cell, (_, style) in app.picture.cells.items() if style.startswith("1;7;")}
-        header = len("quick")
-        label = {(header + 3, column) for column in range(7)}
-        column = {(row, 8 + 2 * 2 + half) for row in range(header) for half in (0, 1)}
-        cell = {(header + 3, 8 + 2 * 2), (header + 3, 8 + 2 * 2 + 1)}
-        assert set_off == label | column | cell
+        row, left = len("quick") + 3, 8 + 2 * 2
+        label, cell = {(row, column) for column in range(7)}, {(row, left), (row, left + 1)}
+        assert set_off == label | cell | {(line, left + half) for line in range(len("quick")) for half in (0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -105,10 +99,8 @@ async def test_every_level_has_its_own_look_on_every_terminal(
     shown = map_of(weights, "abc", "x" * ink.levels)
     async with heatmap_of(shown, size=(80, 20), ascii=ascii_only) as (app, _):
         left = app.picture.line(1).index("[")
-        looks = [
-            (app.picture.line(2)[left + 2 * level : left + 2 * level + 2], app.picture.style(2, left + 2 * level))
-            for level in range(ink.levels)
-        ]
+        places = range(left, left + 2 * ink.levels, 2)
+        looks = [(app.picture.line(2)[place : place + 2], app.picture.style(2, place)) for place in places]
         assert len(set(looks)) == ink.levels
         if ink is not Ink.COLOUR:
             cells = map(ascii_cells, ink.cells) if ascii_only else ink.cells
@@ -118,20 +110,15 @@ async def test_every_level_has_its_own_look_on_every_terminal(
 
 
 async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_their_ramp() -> None:
-    shown = attention(6)
-    async with heatmap_of(shown) as (app, pilot):
-        app.theme = "ansi-dark"
-        await pilot.pause()
-        await pilot.pause()
-        assert "░" in app.picture.line(10)
-        app.assert_nothing_is_stale()
-        app.theme = "textual-light"
-        await pilot.pause()
-        await pilot.pause()
-        app.assert_nothing_is_stale()
+    async with heatmap_of(attention(6)) as (app, pilot):
+        for theme, has_glyphs in (("ansi-dark", True), ("textual-light", False)):
+            app.theme = theme
+            await pilot.pause()
+            await pilot.pause()
+            assert ("░" in app.picture.line(10)) is has_glyphs
+            app.assert_nothing_is_stale()
         used = {rgb(app.picture.style(row, column)) for row in range(6, 11) for column in range(8, 20)}
         assert used <= {colour.triplet for colour in ramp(app.heatmap.background_colors[1].rgb, "truecolor")}
-        assert "░" not in app.picture.line(10)
 
 
 async def test_the_readout_names_query_key_and_weight() -> None:
@@ -192,14 +179,9 @@ async def test_any_token_is_shown_literally_and_shifts_nothing(ascii_only: bool)
             await pilot.pause()
             assert app.heatmap.readout().isprintable()
             cells = app.picture.cells
-            edges += [
-                column
-                for (row, column), cell in cells.items()
-                if cell == ("[", CURSOR_STYLE) and cells[row, column + 1] == ("]", CURSOR_STYLE)
-            ]
-            assert len(edges) == query + 1
+            (edge,) = (x for (y, x), cell in cells.items() if cell == ("[", CURSOR_STYLE) and cells[y, x + 1][0] == "]")
+            edges.append(edge)
         assert len(set(edges)) == 1
-        app.assert_nothing_is_stale()
         await press(pilot, "unbound:heatmap.numbers", "down")
 
 
@@ -223,7 +205,6 @@ async def test_without_a_map_a_message_is_shown_in_the_middle_and_keys_do_nothin
         assert app.picture.line(4).strip() == "type a [sentence]: press i"
         assert [app.picture.line(row).strip() for row in (0, 3, 5, 8)] == [""] * 4
         assert app.heatmap.readout() == ""
-        app.assert_nothing_is_stale()
         await show(pilot, attention(30))
         assert app.heatmap.cursor == (0, 0)
         assert set(app.said) == {"no map yet"}
@@ -238,56 +219,47 @@ async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() 
         assert "[]" in app.picture.line(8)
 
 
-WALKS = [
-    (["down", "j"], (6, 5)),
-    (["up", "k"], (4, 5)),
-    (["left", "h"], (5, 4)),
-    (["right", "l"], (5, 6)),
-    (["home", "ctrl+left"], (5, 0)),
-    (["end"], (5, 59)),
-    (["ctrl+home", "gg", "pageup"], (0, 5)),
-    (["ctrl+end", "G"], (59, 5)),
-    (["pagedown"], (21, 5)),
-    (["ctrl+right"], (5, 29)),
-]
-"""Keys, and where each of them leads from the sixth query and key."""
+WALKS = {
+    "down": (6, 5), "j": (6, 5), "up": (4, 5), "k": (4, 5), "left": (5, 4), "h": (5, 4), "right": (5, 6), "l": (5, 6),
+    "home": (5, 0), "ctrl+left": (5, 0), "end": (5, 59), "ctrl+right": (5, 29), "ctrl+right ctrl+left": (5, 5),
+    "ctrl+home": (0, 5), "gg": (0, 5), "pageup": (0, 5), "ctrl+end": (59, 5), "G": (59, 5), "pagedown": (19, 5),
+    "G end down right": (59, 59), "gg home up left": (0, 0),
+}  # fmt: skip
+"""Keys, and where they lead from the sixth query and key of sixty."""
 
-LONG_WALKS = [
-    (["ctrl+right", "ctrl+left"], (5, 5)),
-    (["G", "end", "down", "right"], (59, 59)),
-    (["gg", "home", "up", "left"], (0, 0)),
-]
-"""Keys, and where they lead one after the other."""
+WALKS_BY_CELLS = {
+    "down": (96, 83), "right": (83, 96), "up": (64, 83), "gg": (0, 83), "G": (199, 83), "end": (83, 199),
+    "home": (83, 0), "pagedown": (192, 83), "G end down": (199, 199), "ctrl+left": (83, 0),
+}  # fmt: skip
+"""Where they lead where a cell stands for sixteen queries and keys."""
 
 
-async def test_every_key_moves_the_cursor_where_it_says() -> None:
-    shown = attention(60)
-    async with heatmap_of(shown) as (app, pilot):
-        single = [([key], cursor) for keys, cursor in WALKS for key in keys]
-        for typed, cursor in (*single, *LONG_WALKS):
-            app.heatmap.move_to(5, 5)
+@pytest.mark.parametrize(("tokens", "start", "block", "walks"), [(60, 5, 1, WALKS), (200, 83, 16, WALKS_BY_CELLS)])
+async def test_every_key_moves_the_cursor_where_it_says(
+    tokens: int, start: int, block: int, walks: dict[str, tuple[int, int]]
+) -> None:
+    shown = attention(tokens)
+    async with heatmap_of(shown, size=(60, 18)) as (app, pilot):
+        for keys, place in walks.items():
+            app.heatmap.move_to(start, start)
             app.moves.clear()
-            await press(pilot, *typed)
-            assert app.heatmap.cursor == cursor, typed
-            assert app.moves[-1] == (*cursor, float(shown.weights[cursor])), typed
-            assert sum("[]" in app.picture.line(row) for row in range(20)) == 1, typed
-            app.assert_nothing_is_stale()
+            await press(pilot, *keys.split())
+            assert app.heatmap.cursor == place, keys
+            cell = tuple(slice(at // block * block, (at // block + 1) * block) for at in place)
+            assert app.moves[-1] == (*place, float(shown.weights[cell].max())), keys
+            assert app.text().count("[]") == 1, keys
 
 
 async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
     async with heatmap_of(attention(10)) as (app, pilot):
         app.set_focus(None)
         header = len("quick")
-        await pilot.click(offset=(8 + 2 * 3 + 1, header + 7))
-        assert app.heatmap.cursor == (7, 3)
-        assert app.focused is app.heatmap
-        await pilot.click(offset=(2, header + 2))
-        assert app.heatmap.cursor == (2, 3)
-        await pilot.click(offset=(8 + 2 * 6, 1))
-        assert app.heatmap.cursor == (2, 6)
-        for nowhere in ((2, 1), (50, 8), (10, 19)):
-            await pilot.click(offset=nowhere)
-            assert app.heatmap.cursor == (2, 6)
+        places = {(8 + 2 * 3 + 1, header + 7): (7, 3), (2, header + 2): (2, 3), (8 + 2 * 6, 1): (2, 6)}
+        nowhere = dict.fromkeys([(2, 1), (50, 8), (10, 19)], (2, 6))
+        for offset, cursor in (places | nowhere).items():
+            await pilot.click(offset=offset)
+            assert app.heatmap.cursor == cursor
+            assert app.focused is app.heatmap
 
 
 async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
@@ -319,32 +291,19 @@ async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None
         await show(pilot, other)
         assert app.heatmap.cursor == (7, 4)
         assert app.moves[-1] == (7, 4, float(other.weights[7, 4]))
-        app.assert_nothing_is_stale()
         await show(pilot, attention(6, 3))
         assert app.heatmap.cursor == (5, 2)
-
-
-def block_of(app: HeatmapApp) -> int:
-    assert app.heatmap.pooled is not None
-    return app.heatmap.pooled.window.block
-
-
-def cells_seen(app: HeatmapApp) -> tuple[int, int]:
-    rows, columns = app.heatmap.window
-    return len(rows), len(columns)
 
 
 async def test_a_long_map_opens_whole_on_the_log_scale_and_a_short_one_weight_by_weight() -> None:
     async with heatmap_of(size=(60, 18)) as (app, pilot):
         for tokens, scale in ((64, "linear"), (65, "log"), (64, "linear"), (100, "log")):
             await show(pilot, attention(tokens))
-            assert (block_of(app), app.heatmap.scale) == (1, scale)
+            assert (app.block, app.heatmap.scale) == (1, scale)
         await show(pilot, attention(200))
-        assert block_of(app) == 16
-        assert cells_seen(app) == (13, 13)
+        assert (app.block, *map(len, app.heatmap.window)) == (16, 13, 13)
         assert not app.heatmap.show_vertical_scrollbar
         assert app.heatmap.legend(60).plain.startswith("max of 16×16  log ≤1e-4")
-        app.assert_nothing_is_stale()
         await show(pilot, scale="linear")
         assert app.heatmap.scale == "linear", "a person's choice comes first"
 
@@ -357,11 +316,8 @@ async def test_the_mouse_picks_a_block_whose_labels_are_its_first_query_and_key(
         edge = lines[2].index("[]")
         header = ["".join(lines[row][edge + 2 * column :][:2] for row in range(2)).strip() for column in range(13)]
         assert header == [str(16 * column) for column in range(13)]
-        for offset, cursor in (
-            ((edge + 2 * 3 + 1, 2 + 5), (80, 48)),
-            ((2, 2 + 2), (32, 48)),
-            ((edge + 2 * 6, 1), (32, 96)),
-        ):
+        places = {(edge + 2 * 3 + 1, 2 + 5): (80, 48), (2, 2 + 2): (32, 48), (edge + 2 * 6, 1): (32, 96)}
+        for offset, cursor in places.items():
             await pilot.click(offset=offset)
             assert app.heatmap.cursor == cursor
 
@@ -371,25 +327,23 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
     async with heatmap_of(shown, size=(60, 18)) as (app, pilot):
         heatmap = app.heatmap
         heatmap.move_to(120, 70)
-        assert heatmap.pooled is not None
-        place = heatmap.pooled.at(120 // 16, 70 // 16).place
+        place = app.pooled.at(120 // 16, 70 // 16).place
         assert heatmap.readout().startswith(f"max {shown.weights[place]:.4f}  mean ")
         assert f" at {place[0]} " in heatmap.readout()
         assert "queries 112–127, keys 64–79" in heatmap.readout()
         sizes = []
         for key in (">", "greater_than_sign", ">", ">", ">"):
             await press(pilot, key)
-            sizes.append(block_of(app))
-            app.assert_nothing_is_stale()
+            sizes.append(app.block)
             assert heatmap.cursor == place
-            assert sum("[]" in app.picture.line(row) for row in range(18)) == 1
+            assert app.text().count("[]") == 1
         assert sizes == [8, 4, 2, 1, 1]
         assert f"  {shown.weights[place]:.4f}" in heatmap.readout()
         assert heatmap.readout().startswith(f"query {place[0]} ")
         sizes = []
         for key in ("<", "less_than_sign", "<", "<", "<"):
             await press(pilot, key)
-            sizes.append(block_of(app))
+            sizes.append(app.block)
         assert sizes == [2, 4, 8, 16, 16]
         assert heatmap.cursor == place
 
@@ -398,13 +352,13 @@ async def test_one_key_switches_between_the_whole_map_and_single_weights() -> No
     async with heatmap_of(attention(100), size=(60, 18)) as (app, pilot):
         for size in (8, 1, 8):
             await press(pilot, "unbound:heatmap.fit")
-            assert block_of(app) == size
+            assert app.block == size
         await press(pilot, ">", "unbound:heatmap.fit")
-        assert block_of(app) == 8
+        assert app.block == 8
         await show(pilot, attention(10))
         for key in ("unbound:heatmap.fit", "<", ">"):
             await pilot.press(key)
-            assert block_of(app) == 1
+            assert app.block == 1
 
 
 async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -> None:
@@ -417,29 +371,14 @@ async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -
         assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
         assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
         assert f"mean {block.mean():.4f}" in app.heatmap.readout()
-        app.assert_nothing_is_stale()
         app.heatmap.move_to(120, 70)
         await pilot.press(">", ">")
         cursor = app.heatmap.cursor
         await show(pilot, attention(200, seed=1))
-        assert (block_of(app), app.heatmap.cursor) == (4, cursor)
+        assert (app.block, app.heatmap.cursor) == (4, cursor)
         assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
-        app.assert_nothing_is_stale()
         await pilot.press("unbound:heatmap.pooling")
         assert app.heatmap.legend(60).plain.startswith("max of 4×4")
-
-
-async def test_keys_move_by_cells() -> None:
-    async with heatmap_of(attention(200), size=(60, 18)) as (app, pilot):
-        for keys, cursor in (
-            (["down"], (96, 83)), (["right"], (83, 96)), (["up"], (64, 83)), (["gg"], (0, 83)), (["G"], (199, 83)),
-            (["end"], (83, 199)), (["home"], (83, 0)), (["pagedown"], (192, 83)), (["G", "end", "down"], (199, 199)),
-            (["ctrl+left"], (83, 0)),
-        ):  # fmt: skip
-            app.heatmap.move_to(83, 83)
-            await press(pilot, *keys)
-            assert app.heatmap.cursor == cursor, keys
-            app.assert_nothing_is_stale()
 
 
 async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
@@ -448,13 +387,13 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
             await pilot.resize_terminal(*size)
             for _ in range(100):  # a busy machine lays out late
                 await pilot.pause(0.01)
-                if block_of(app) == block:
+                if app.block == block:
                     break
-            assert block_of(app) == block
+            assert app.block == block
             app.assert_nothing_is_stale()
         await pilot.press(">")
         await resize(pilot, 150, 48)
-        assert block_of(app) == 8
+        assert app.block == 8
 
 
 class Elsewhere:
@@ -472,64 +411,58 @@ class Elsewhere:
             self.asked.append(window)
         return self.answers.get(window)
 
-    def answer(self) -> None:
+    async def answer(self, pilot: Pilot[None]) -> None:
         self.answers[self.asked[-1]] = pool(self.shown, self.asked[-1])
         self.app.heatmap.show(self.source)
+        await pilot.pause()
+        self.app.assert_nothing_is_stale()
+
+    def assert_is_read_out(self) -> None:
+        """Compare the weight below the map."""
+        cursor, said = self.app.heatmap.cursor, self.app.heatmap.readout()
+        assert said.startswith(f"query {cursor[0]} ")
+        assert float(said.split()[-1]) == pytest.approx(float(self.shown.weights[cursor]), rel=5e-3)
 
 
 async def test_a_long_map_is_fetched_only_in_and_around_the_view_and_blank_until_it_has_come() -> None:
     async with heatmap_of(size=(60, 18)) as (app, pilot):
-        heatmap = app.heatmap
-        far = Elsewhere(app, attention(3000))
+        heatmap, far = app.heatmap, Elsewhere(app, attention(3000))
         assert heatmap.show(far.source) is None
         (wanted,) = far.asked
         assert (wanted.block, len(wanted.rows), len(wanted.columns)) == (192, 16, 16)
-        far.answer()
-        await pilot.pause()
-        assert (block_of(app), heatmap.scale, len(far.asked)) == (192, "log", 1)
+        await far.answer(pilot)
+        assert (app.block, heatmap.scale, len(far.asked)) == (192, "log", 1)
         heatmap.move_to(1500, 700)
         await pilot.press("unbound:heatmap.fit")
-        assert block_of(app) == 192
+        assert app.block == 192
         wanted = far.asked[-1]
         assert wanted.block == 1
         assert len(wanted.rows) * len(wanted.columns) < 10_000
-        far.answer()
-        await pilot.pause()
-        cursor = heatmap.cursor
-        assert heatmap.readout().startswith(f"query {cursor[0]} ")
-        assert float(heatmap.readout().split()[-1]) == pytest.approx(float(far.shown.weights[cursor]), rel=5e-3)
-        app.assert_nothing_is_stale()
-        before = len(far.asked)
+        await far.answer(pilot)
+        far.assert_is_read_out()
         for _ in range(60):
-            await pilot.press("right")
+            before = len(far.asked)
+            await press(pilot, "right")
             if len(far.asked) > before:
-                before = len(far.asked)
-                far.answer()
-            await pilot.pause()
+                await far.answer(pilot)
             assert app.moves[-1] == (*heatmap.cursor, float(far.shown.weights[heatmap.cursor]))
-        app.assert_nothing_is_stale()
         await press(pilot, "G", "end")
-        assert heatmap.cursor == (2999, 2999)
-        assert heatmap.readout() == ""
-        app.assert_nothing_is_stale()
-        far.answer()
-        await pilot.pause()
-        assert float(heatmap.readout().split()[-1]) == pytest.approx(float(far.shown.weights[2999, 2999]), rel=5e-3)
+        assert (heatmap.cursor, heatmap.readout()) == ((2999, 2999), "")
+        await far.answer(pilot)
+        far.assert_is_read_out()
 
 
 async def test_a_map_stays_until_the_next_one_has_come() -> None:
-    async with heatmap_of(size=(60, 18)) as (app, _):
-        heatmap = app.heatmap
+    async with heatmap_of(size=(60, 18)) as (app, pilot):
         one, other = Elsewhere(app, attention(600)), Elsewhere(app, attention(600, seed=1))
-        heatmap.show(one.source)
-        one.answer()
-        assert heatmap.show(other.source) is None
-        assert heatmap.pooled is not None
-        assert heatmap.pooled.name == one.shown.name
-        other.answer()
-        assert heatmap.pooled.name == other.shown.name
-        heatmap.show_message("no map")
-        assert heatmap.pooled is None
+        app.heatmap.show(one.source)
+        await one.answer(pilot)
+        assert app.heatmap.show(other.source) is None
+        assert app.pooled.name == one.shown.name
+        await other.answer(pilot)
+        assert app.pooled.name == other.shown.name
+        app.heatmap.show_message("no map")
+        assert app.heatmap.pooled is None
 
 
 async def test_the_cursor_starts_at_the_last_querys_largest_weight_and_stays_where_the_user_moves_it() -> None:
@@ -564,9 +497,9 @@ async def test_enter_waits_for_the_whole_row() -> None:
         rows = dict[int, np.ndarray]()
         far.source = replace(far.source, row=rows.get)
         app.heatmap.show(far.source)
-        far.answer()
+        await far.answer(pilot)
         await pilot.press("unbound:heatmap.fit")
-        far.answer()
+        await far.answer(pilot)
         query, _ = app.heatmap.cursor
         await pilot.press("left", "enter")
         before = app.heatmap.cursor

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from textual import events
-from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from engine.values.filters import Filter, parse_filter
@@ -30,36 +29,24 @@ async def arranging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(table_grid, "AT_ONCE", -1)
 
 
-WALKS = [
-    (["j", "down"], (6, "second")),
-    (["k", "up"], (4, "second")),
-    (["h", "left", "home"], (5, "first")),
-    (["l", "right"], (5, "third")),
-    (["gg", "ctrl+home", "pageup"], (0, "second")),
-    (["G", "ctrl+end"], (39, "second")),
-    (["end"], (5, "name")),
-    (["pagedown"], (13, "second")),
-]
-"""Keys, and to which row and column each of them leads from the sixth row's second number."""
-
-LONG_WALKS = [
-    (["gg", "k", "home", "h", "h", "h"], (0, "head")),
-    (["G", "j", "end", "l"], (39, "name")),
-]
-"""Keys, and where they lead one after the other."""
+WALKS = {
+    "j": (6, "second"), "down": (6, "second"), "k": (4, "second"), "up": (4, "second"), "h": (5, "first"),
+    "left": (5, "first"), "home": (5, "first"), "l": (5, "third"), "right": (5, "third"), "gg": (0, "second"),
+    "ctrl+home": (0, "second"), "pageup": (0, "second"), "G": (39, "second"), "ctrl+end": (39, "second"),
+    "end": (5, "name"), "pagedown": (13, "second"), "gg k home h h h": (0, "head"), "G j end l": (39, "name"),
+}  # fmt: skip
+"""Keys, and to which row and column they lead from the sixth row's second number."""
 
 
 async def test_every_key_moves_the_cursor_where_it_says() -> None:
     async with table_of(rows(40)) as (app, pilot):
-        single = [([key], place) for keys, place in WALKS for key in keys]
-        for typed, place in (*single, *LONG_WALKS):
+        for keys, place in WALKS.items():
             await pilot.press("gg", "home", "l", *["j"] * 5)
             assert (app.grid.row, app.grid.column) == (rows(40)[5], "second")
-            await press(pilot, *typed)
+            await press(pilot, *keys.split())
             assert app.grid.row is not None
-            assert (app.grid.row[1], app.grid.column) == place, typed
+            assert (app.grid.row[1], app.grid.column) == place, keys
             assert f"H{place[0]} " in app.text(), "the cursor's row is in view"
-            app.assert_nothing_is_stale()
 
 
 @pytest.mark.usefixtures("arranging")
@@ -72,20 +59,17 @@ async def test_a_column_sorts_down_then_up_then_not_and_the_first_row_is_shown()
             (sorted(made, key=lambda row: float(str(row[3]))), "third▴"),
             (made, "third"),
         ):
-            await pilot.press("o")
-            await arranged(pilot)
+            await arranged(pilot, "o")
             assert in_order(app) == expected
             assert app.grid.row == expected[0]
-            await pilot.press("G")
+            await press(pilot, "G")
             assert f"{sign} " in app.picture.line(0)
-            app.assert_nothing_is_stale()
 
 
 @pytest.mark.usefixtures("arranging")
 async def test_new_rows_keep_the_sort_order_and_a_new_table_has_none() -> None:
     async with table_of(rows(10)) as (app, pilot):
-        await pilot.press("o")
-        await arranged(pilot)
+        await arranged(pilot, "o")
         assert [row[1] for row in in_order(app)] == list(range(9, -1, -1))
         await pilot.press(*"jj")
         app.grid.show(COLUMNS, rows(12), 1)
@@ -102,25 +86,20 @@ async def test_new_rows_keep_the_sort_order_and_a_new_table_has_none() -> None:
 async def test_a_filter_keeps_the_sort_order_and_the_cursors_row() -> None:
     made = rows(10)
     async with table_of(made) as (app, pilot):
-        await pilot.press("l", "l", "o")
-        await arranged(pilot)
+        await arranged(pilot, "l", "l", "o")
         await pilot.press(*"jjj")
         row = app.grid.row
         assert row is not None
         kept = sorted({0, 3, 4, made.index(tuple(row)), 9})
-        app.grid.narrow(of_rows(made, kept))
-        await arranged(pilot)
+        await narrow_to(pilot, of_rows(made, kept))
         assert app.grid.row == row
         assert in_order(app) == sorted((made[place] for place in kept), key=lambda row: -float(str(row[3])))
         assert app.text().count("word") == len(kept)
-        app.assert_nothing_is_stale()
-        app.grid.narrow(of_rows(made, []))
-        await arranged(pilot)
+        await narrow_to(pilot, of_rows(made, []))
         await pilot.press("j", "o", "G")
         assert app.grid.place is None
         assert in_order(app) == []
-        app.grid.narrow(None)
-        await arranged(pilot)
+        await narrow_to(pilot)
         assert len(in_order(app)) == len(made)
 
 
@@ -164,13 +143,11 @@ async def test_the_cursor_goes_to_the_column_that_a_filter_compares() -> None:
     names = ("part", *(f"m{n}" for n in range(30)))
     made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(30))) for row in range(20)]
     async with table_of(made, names) as (app, pilot):
-        app.grid.narrow(parse_filter("m20 > 300 and part != H4", names))
-        await arranged(pilot)
+        await narrow_to(pilot, parse_filter("m20 > 300 and part != H4", names))
         assert [row[0] for row in in_order(app)] == ["H3", *(f"H{row}" for row in range(5, 20))]
         assert app.grid.column == "m20"
         assert " m20 " in app.picture.line(0)
-        app.grid.narrow(None)
-        await arranged(pilot)
+        await narrow_to(pilot)
         assert app.grid.column == "m20"
 
 
@@ -180,16 +157,12 @@ async def test_the_cursor_returns_to_a_row_that_a_filter_has_hidden() -> None:
     async with table_of(made) as (app, pilot):
         await pilot.press(*["j"] * 7)
         for kept in ([1, 2, 3], [], [20]):
-            app.grid.narrow(of_rows(made, kept))
-            await arranged(pilot)
-        app.grid.narrow(of_rows(made, [3, 7, 9]))
-        await arranged(pilot)
+            await narrow_to(pilot, of_rows(made, kept))
+        await narrow_to(pilot, of_rows(made, [3, 7, 9]))
         assert app.grid.place == 7
-        app.grid.narrow(of_rows(made, [3, 9]))
-        await arranged(pilot)
+        await narrow_to(pilot, of_rows(made, [3, 9]))
         await pilot.press("j")
-        app.grid.narrow(None)
-        await arranged(pilot)
+        await narrow_to(pilot)
         assert app.grid.place == 9, "a person went there"
 
 
@@ -197,16 +170,13 @@ async def test_columns_out_of_view_are_counted() -> None:
     names = ("head", *(f"col{number}" for number in range(10)))
     async with table_of([("H0", *("word" for _ in range(10)))], names, size=(30, 8)) as (app, pilot):
         assert app.grid.columns_beyond == 6, "four cells and two between: the fifth would end at 34"
-        await press(pilot, "end")
-        assert app.grid.columns_beyond == 0
-        await press(pilot, *["left"] * 3)
-        assert app.grid.column == "col6"
-        assert app.grid.columns_beyond == 0
+        for keys, column in ((["end"], "col9"), (["left"] * 3, "col6")):
+            await press(pilot, *keys)
+            assert (app.grid.column, app.grid.columns_beyond) == (column, 0)
         await pilot.press("home")
-        await resize(pilot, 32, 8)
-        assert app.grid.columns_beyond == 6
-        await resize(pilot, 34, 8)
-        assert app.grid.columns_beyond == 5
+        for width, beyond in ((32, 6), (34, 5)):
+            await resize(pilot, width, 8)
+            assert app.grid.columns_beyond == beyond
         app.grid.show_message("nothing")
         assert app.grid.columns_beyond == 0
 
@@ -226,8 +196,7 @@ async def test_no_number_or_name_of_a_long_table_is_cut() -> None:
     made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
     made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
     async with table_of(made, ("head", "whole", "real", "text")) as (app, pilot):
-        app.grid.narrow(of_rows(made, [1500]))
-        await pilot.pause()
+        await narrow_to(pilot, of_rows(made, [1500]))
         assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.234e-05", "far", "down"]
 
 
@@ -249,8 +218,7 @@ async def test_tokens_are_shown_literally() -> None:
 async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
     made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
     whole = {fit_number(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 11)}
-    numbers = [cell for cell in made[0] if isinstance(cell, float)]
-    assert all(any(abs(float(text) / number - 1) < 0.05 for number in numbers) for text in whole - {"…"})
+    assert all(any(float(text) == pytest.approx(cell, rel=0.05) for cell in made[0][1:5]) for text in whole - {"…"})
     async with table_of(made, size=(width, 6)) as (app, pilot):
         for _ in range(len(COLUMNS)):
             line = app.picture.line(1)
@@ -396,18 +364,12 @@ COLUMNS = ("head", "first", "second", "third", "fourth", "name")
 
 
 class TableApp(PaintedApp):
-    """A table and nothing else."""
+    """A table and nothing else, with a list of the rows that were chosen."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.grid = TableGrid()
+        super().__init__(self.grid)
         self.chosen: list[tuple[Cell, ...]] = []
-
-    def compose(self) -> ComposeResult:
-        yield self.grid
-
-    def on_mount(self) -> None:
-        self.grid.focus()
 
     def on_table_grid_chosen(self, message: TableGrid.Chosen) -> None:
         self.chosen.append(tuple(self.grid.row or ()))
@@ -428,12 +390,23 @@ def of_rows(made: list[tuple[Cell, ...]], kept: list[int]) -> Filter:
     return parse_filter(" or ".join(words) or "part = 'none'", ("part",))
 
 
-async def arranged(pilot: Pilot[None]) -> None:
-    assert isinstance(pilot.app, TableApp)
+async def arranged(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait until the rows are in order; nothing stale may be left of another order."""
+    app = pilot.app
+    assert isinstance(app, TableApp)
+    await pilot.press(*keys)
     await pilot.pause()
-    while not pilot.app.grid.is_arranged:
+    while not app.grid.is_arranged:
         await pilot.pause(0.005)
     await pilot.pause()
+    app.assert_nothing_is_stale()
+
+
+async def narrow_to(pilot: Pilot[None], kept: Filter | None = None) -> None:
+    """Leave the rows that a filter lets through, or all."""
+    assert isinstance(pilot.app, TableApp)
+    pilot.app.grid.narrow(kept)
+    await arranged(pilot)
 
 
 @asynccontextmanager
@@ -444,11 +417,9 @@ async def table_of(
     *,
     size: tuple[int, int] = (60, 9),
 ) -> AsyncIterator[tuple[TableApp, Pilot[None]]]:
-    """Show a table in an application of its own; at the end nothing stale may be left on its screen."""
+    """Show a table in an application of its own."""
     app = TableApp()
-    async with app.run_test(size=size) as pilot:
+    async with app.painted(size) as pilot:
         app.grid.show(names, made, frozen)
         await arranged(pilot)
         yield app, pilot
-        await pilot.pause()
-        app.assert_nothing_is_stale()

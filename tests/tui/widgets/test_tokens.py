@@ -40,12 +40,8 @@ def test_the_meaning_of_a_token_names_its_bytes_and_character() -> None:
 def test_a_decoders_extra_first_token_is_marked_as_added() -> None:
     sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
     assert [each.kind for each in sentence.spellings_along(("<pad>", "a"))] == ["added", "text"]
-    assert [each.kind for each in sentence.spellings_along(("<pad>", "a", "a", "b"))] == [
-        "added",
-        "text",
-        "text",
-        "special",
-    ]
+    of_all = sentence.spellings_along(("<pad>", "a", "a", "b"))
+    assert [each.kind for each in of_all] == ["added", "text", "text", "special"]
 
 
 def test_the_strip_shows_the_token_at_the_cursor_and_the_count() -> None:
@@ -71,15 +67,9 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
          *(Spelling("text"),) * 5, Spelling("special"), Spelling("special"), Spelling("text"), Spelling("special")),
     )  # fmt: skip
     for at, token in (
-        (6, "│ cat"),
-        (13, "中₁│中₂│中₃│"),
-        (14, "│文"),
-        (18, " café│"),
-        (27, "│ and"),
-        (34, "«[CLS]»"),
-        (47, "│word"),
+        (6, "│ cat"), (13, "中₁│中₂│中₃│"), (14, "│文"), (18, " café│"), (27, "│ and"), (34, "«[CLS]»"), (47, "│word"),
         (55, "start"),
-    ):
+    ):  # fmt: skip
         assert token in token_strip(sentence, 48, at=at).plain, at
 
 
