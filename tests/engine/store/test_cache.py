@@ -38,8 +38,12 @@ def spectra(folder: Path, use_cache: bool = True, layer: Head = FIRST) -> Spectr
     return found
 
 
-def kept() -> list[Path]:
-    return sorted(each for each in cache_directory().rglob("*") if each.is_file())
+def files(root: Path) -> set[Path]:
+    return {each for each in root.rglob("*") if each.is_file()}
+
+
+def size(root: Path) -> int:
+    return sum(each.stat().st_size for each in files(root))
 
 
 def multiply(folder: Path, factor: float) -> Path:
@@ -84,13 +88,12 @@ def test_the_second_start_shows_the_same_numbers_without_torch(tiny_model: TinyM
 
 def test_without_the_cache_nothing_is_written(tiny_model: TinyModel) -> None:
     spectra(tiny_model("llama"), use_cache=False)
-    assert kept() == []
+    assert not files(cache_directory())
 
 
 def test_another_head_count_in_the_configuration_is_computed_anew(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
-    four = spectra(folder)
-    two = spectra(with_config(folder, n_head=2))
+    four, two = spectra(folder), spectra(with_config(folder, n_head=2))
     assert len(two.spectra) == 2
     assert differ(two, four)
     assert_same_spectra(two, spectra(folder, use_cache=False))
@@ -100,7 +103,7 @@ def test_two_models_do_not_share_files_nor_use_each_others(tiny_model: TinyModel
     folder, copied = tiny_model("llama"), multiply(tiny_copy("llama"), 3)
     own, others = spectra(folder), spectra(copied)
     assert differ(own, others)
-    one, other = (each for each in kept() if each.name == "decoder-0-heads")
+    one, other = cache_directory().rglob("decoder-0-heads")
     assert one.parent != other.parent
     whole = one.read_bytes()
     one.write_bytes(other.read_bytes())
@@ -143,7 +146,7 @@ def test_a_file_that_does_not_hold_the_spectra_is_not_used_and_written_anew(kind
     cache = SpectraCache(cache_directory(), FolderSource(locate(str(folder))).identity)
     spectra(folder, layer=Head("decoder", 1))
     computed = spectra(folder)
-    (file,) = (each for each in kept() if each.name == "decoder-0-heads")
+    (file,) = cache_directory().rglob("decoder-0-heads")
     whole = cache.load(file.name)
     UNUSABLE[kind](file, cache)
     assert_same_spectra(spectra(folder), computed)
@@ -156,11 +159,8 @@ def damages(content: bytes) -> list[bytes]:
     """Damage a file in many ways: cut it, replace it, and change single bytes all over it."""
     cut = [content[:length] for length in (0, 1, 30, len(content) // 2, len(content) - 1)]
     replaced = [b"no archive", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), content + content]
-    changed = []
-    for place in range(0, len(content), max(1, len(content) // 400)):
-        damaged = bytearray(content)
-        damaged[place] ^= 0xFF
-        changed.append(bytes(damaged))
+    places = range(0, len(content), max(1, len(content) // 400))
+    changed = [content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :] for place in places]
     return [*cut, *replaced, *changed]
 
 
@@ -168,7 +168,7 @@ def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
     cache = SpectraCache(tmp_path, "model")
     arrays = {matrix: np.random.default_rng(0).normal(size=(4, 8)) for matrix in ("Q", "QK")}
     cache.save("decoder-0-heads", arrays)
-    (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    (file,) = files(tmp_path)
     for content in damages(file.read_bytes()):
         file.write_bytes(content)
         found = cache.load("decoder-0-heads")
@@ -177,13 +177,12 @@ def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
 
 def fill(root: Path, ages: dict[str, float]) -> int:
     """Write a file for each of several models, last read some seconds ago; return the size of the largest."""
-    known: set[Path] = set()
     for identity, age in ages.items():
+        known = files(root)
         SpectraCache(root, identity).save("decoder-0-heads", {"Q": np.zeros(1000)})
-        (file,) = set(root.glob("spectra-*/*/*")) - known
-        known.add(file)
-        os.utime(file, (1e9 - age, 1e9 - age))
-    return max(each.stat().st_size for each in root.rglob("*") if each.is_file())
+        (file,) = files(root) - known
+        os.utime(file, (1e9 - age,) * 2)
+    return max(each.stat().st_size for each in files(root))
 
 
 def left(root: Path, identities: Iterable[str]) -> list[str]:
@@ -212,7 +211,7 @@ def test_a_model_larger_than_the_cache_is_kept_in_part(tmp_path: Path) -> None:
     cache = SpectraCache(tmp_path, "huge", limit)
     for layer in range(100):
         cache.save(f"decoder-{layer}-heads", {"Q": np.full(500, float(layer))})
-        assert sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= limit
+        assert size(tmp_path) <= limit
     last = cache.load("decoder-99-heads")
     assert last is not None
     np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
@@ -274,16 +273,13 @@ def test_two_programs_write_read_and_trim_the_same_cache(tmp_path: Path) -> None
     with ThreadPoolExecutor() as both:
         wrong = list(both.map(lambda seed: run_apart(WRITER, tmp_path, seed), ("1", "2")))
     assert wrong == ["0", "0"]
-    files = [each for each in tmp_path.rglob("*") if each.is_file()]
-    assert not [each for each in files if each.suffix == ".part"]
-    caches = [
-        SpectraCache(tmp_path, identity)
-        for identity in ("shared", *(f"own {seed} {turn}" for seed in (1, 2) for turn in range(7)))
-    ]
+    assert not [each for each in files(tmp_path) if each.suffix == ".part"]
+    identities = ("shared", *(f"own {seed} {turn}" for seed in (1, 2) for turn in range(7)))
+    caches = [SpectraCache(tmp_path, identity) for identity in identities]
     whole = [arrays for each in caches for turn in range(5) if (arrays := each.load(f"decoder-{turn}-heads"))]
-    assert len(whole) == len(files)
+    assert len(whole) == len(files(tmp_path))
     trim(tmp_path, 400_000)
-    assert 0 < sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= 400_000
+    assert 0 < size(tmp_path) <= 400_000
 
 
 @pytest.mark.parametrize("change", ["written over", "replaced", "behind a link"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import stat
@@ -21,23 +20,19 @@ from numpy.typing import NDArray
 from engine.store.export import write_npz, write_table
 from engine.store.files import unused_path
 from engine.values.errors import EngineError, Superseded
-from engine.values.table import AnyTable, Cell, LargeTable, Table
+from engine.values.table import Cell, LargeTable, Table
 from tests.opening import ROOT, one_line
 
 COLUMNS = ("token", "index", "weight")
 
 
-def table(*rows: Sequence[Cell]) -> Table:
-    return Table.of_rows("attention", COLUMNS, rows)
+def write_csv(path: Path, *tokens: str) -> Path:
+    """Write a table with a row for each token."""
+    return write_table(Table.of_rows("attention", COLUMNS, [(token, 1, 0.5) for token in tokens]), path, "csv")
 
 
-def read_back(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def write_csv(table: AnyTable, path: Path) -> Path:
-    return write_table(table, path, "csv")
+def csv_of(*tokens: str) -> str:
+    return "token,index,weight\n" + "".join(f"{token},1,0.5\n" for token in tokens)
 
 
 def names(folder: Path) -> list[str]:
@@ -45,16 +40,8 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "exports"
-    made.mkdir()
-    return made
-
-
 def test_the_first_line_names_the_columns_and_lines_end_with_a_newline(folder: Path) -> None:
-    path = write_csv(table(("a", 1, 0.5), ("b", 2, 0.25)), folder / "table.csv")
-    assert path.read_bytes() == b"token,index,weight\na,1,0.5\nb,2,0.25\n"
+    assert write_csv(folder / "table.csv", "a", "b").read_bytes() == csv_of("a", "b").encode()
 
 
 def interrupted(error: BaseException) -> Iterator[Sequence[Cell]]:
@@ -90,10 +77,10 @@ def test_an_error_in_the_middle_leaves_no_new_file_and_keeps_an_old_one(
 
 
 def test_an_old_file_is_replaced_and_keeps_its_permissions(folder: Path) -> None:
-    path = write_csv(table(("old", 1, 0.5), ("older", 2, 0.5)), folder / "table.csv")
+    path = write_csv(folder / "table.csv", "old", "older")
     path.chmod(0o640)
-    write_csv(table(("new", 1, 0.5)), path)
-    assert [row["token"] for row in read_back(path)] == ["new"]
+    write_csv(path, "new")
+    assert path.read_text() == csv_of("new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert names(folder) == ["table.csv"]
 
@@ -111,8 +98,7 @@ write_table(LargeTable("attention", ("token", "index", "weight"), rows), Path(sy
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_writer_leaves_no_new_file_and_keeps_an_old_one(kill: signal.Signals, folder: Path) -> None:
-    old, new = folder / "old.csv", folder / "new.csv"
-    write_csv(table(("old", 1, 0.5)), old)
+    old, new = write_csv(folder / "old.csv", "old"), folder / "new.csv"
     writers = {
         path: subprocess.Popen([sys.executable, "-c", ENDLESS, path], cwd=ROOT, stderr=subprocess.DEVNULL)
         for path in (old, new)
@@ -128,7 +114,7 @@ def test_a_killed_writer_leaves_no_new_file_and_keeps_an_old_one(kill: signal.Si
     finally:
         for writer in writers.values():
             writer.kill()
-    assert [row["token"] for row in read_back(old)] == ["old"]
+    assert old.read_text() == csv_of("old")
     assert not new.exists()
 
 
@@ -139,9 +125,9 @@ def test_a_link_stays_a_link_and_its_target_gets_the_rows(there: bool, folder: P
     if there:
         target.write_text("old")
     link.symlink_to(target)
-    write_csv(table(("new", 1, 0.5)), link)
+    write_csv(link, "new")
     assert link.is_symlink()
-    assert [row["token"] for row in read_back(target)] == ["new"]
+    assert target.read_text() == csv_of("new")
     assert names(folder / "data") == ["target.csv"]
 
 
@@ -162,7 +148,7 @@ def device(name: str, minor: int, folder: Path) -> Path:
 
 def test_a_device_stays_a_device(folder: Path) -> None:
     null = device("null", 3, folder)
-    write_csv(table(("a", 1, 0.5)), null)
+    write_csv(null, "a")
     assert null.is_char_device()
     assert names(folder) in ([], ["null"])
 
@@ -200,7 +186,7 @@ def test_a_place_that_cannot_be_written_is_named(place: Callable[[Path], Path], 
     path = place(folder)
     before = names(folder)
     with pytest.raises(EngineError) as caught:
-        write_csv(table(("a", 1, 0.5)), path)
+        write_csv(path, "a")
     line = one_line(caught.value)
     assert str(path) in line
     assert said in line
@@ -213,9 +199,9 @@ def test_a_pipe_is_written_into(folder: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: received.append(pipe.read_text()), daemon=True)
     reader.start()
-    write_csv(table(("a", 1, 0.5)), pipe)
+    write_csv(pipe, "a")
     reader.join(10)
-    assert received == ["token,index,weight\na,1,0.5\n"]
+    assert received == [csv_of("a")]
     assert pipe.is_fifo()
 
 
@@ -235,8 +221,7 @@ def test_arrays_read_back_exactly(folder: Path) -> None:
     assert names(folder) == ["heads.npz"]
 
 
-def test_an_unused_name_is_found_beside_the_used_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+def test_an_unused_name_is_found_beside_the_used_ones(folder: Path) -> None:
     found = []
     for _ in range(3):
         found.append(unused_path(Path("gpt2-ranks.csv.gz")))

@@ -24,19 +24,15 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
 from engine.values.views import NEEDS, VIEWS
-from tests.exporting import refusal, run
+from tests.exporting import refusal, rows_in, run, written
 from tests.opening import hold_up
 from tui.export.request import Export, Request
 
 TEXT = "Anna has a red ball"
 TEXTS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\x1b[31m", "\\x1b[31m", "NaN"]
 NUMBERS = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 2.0**53 + 2, 3.0, math.nan, math.inf, -math.inf]
-WHOLE = {
-    "layer", "rows", "cols", "energy_rank", "numerical_rank", "index", "query", "key", "parameters", "bytes",
-}  # fmt: skip
-TEXT_COLUMNS = {
-    "stack", "head", "matrix", "query_token", "key_token", "name", "shape", "dtype", "tied_to", "note",
-}  # fmt: skip
+WHOLE = {"layer", "rows", "cols", "energy_rank", "numerical_rank", "index", "query", "key", "parameters", "bytes"}
+WORDS = {"stack", "head", "matrix", "query_token", "key_token", "name", "shape", "dtype", "tied_to", "note"}
 
 
 def same(found: object, cell: Cell) -> bool:
@@ -48,11 +44,7 @@ def same(found: object, cell: Cell) -> bool:
 
 def objects(path: Path) -> list[dict[str, Any]]:
     """Read JSON lines, refusing ``NaN`` and ``Infinity``, which are no JSON."""
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    return [json.loads(line, parse_constant=refuse) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line, parse_constant=pytest.fail) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -82,26 +74,20 @@ def test_every_table_reads_back_exactly_from_every_format(
     assert rows
     files = {name: write_table(table, tmp_path / f"table.{name}", name) for name in FORMATS}
     with files["csv"].open(encoding="utf-8", newline="") as stream:
-        header, *written = csv.reader(stream)
+        header, *lines = csv.reader(stream)
     assert tuple(header) == table.columns
-    assert [len(line) for line in written] == [len(table.columns)] * len(rows)
-    for line, row in zip(written, rows, strict=True):
+    for line, row in zip(lines, rows, strict=True):
         for text, cell in zip(line, row, strict=True):
             assert same(float(text), cell) if isinstance(cell, float) else text == ("" if cell is None else str(cell))
     packed = polars.read_parquet(files["parquet"])
-    assert tuple(packed.columns) == table.columns
     for found in (objects(files["jsonl"]), packed.to_dicts()):
-        assert len(found) == len(rows)
         for values, row in zip(found, rows, strict=True):
             assert tuple(values) == table.columns
             for (name, value), cell in zip(values.items(), row, strict=True):
                 assert same(value, cell), (name, value, cell)
-    types = {name: str(kind) for name, kind in packed.schema.items()}
     if view in ("ranks", "spectrum", "attention", "weights"):
-        assert types == {
-            name: "Int64" if name in WHOLE else "String" if name in TEXT_COLUMNS else "Float64"
-            for name in table.columns
-        }
+        types = {name: "Int64" if name in WHOLE else "String" if name in WORDS else "Float64" for name in table.columns}
+        assert {name: str(kind) for name, kind in packed.schema.items()} == types
 
 
 def test_texts_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> None:
@@ -110,10 +96,8 @@ def test_texts_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> N
     rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number, 0.5) for text, number in pairs]
     table = Table.of_rows("attention", ATTENTION_COLUMNS, rows)
     files = {name: write_table(table, tmp_path / f"a.{name}", name) for name in FORMATS}
-    with files["csv"].open(encoding="utf-8", newline="") as stream:
-        texts = list(csv.DictReader(stream))
     found = {
-        "csv": [{**row, "layer": int(row["layer"]), "key": int(row["key"])} for row in texts],
+        "csv": [row | {each: int(row[each]) for each in ("layer", "key")} for row in written(tmp_path, "a.csv")],
         "parquet": polars.read_parquet(files["parquet"]).to_dicts(),
         "jsonl": objects(files["jsonl"]),
     }
@@ -127,12 +111,8 @@ def test_texts_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> N
 
 def test_a_mean_over_layers_makes_a_column_of_text_and_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
     rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0, "")]
-    mean, none = (
-        polars.read_parquet(
-            write_table(Table.of_rows("attention", ATTENTION_COLUMNS, each), tmp_path / "a.parquet", "parquet")
-        )
-        for each in (rows, ())
-    )
+    tables = [Table.of_rows("attention", ATTENTION_COLUMNS, each) for each in (rows, ())]
+    mean, none = (polars.read_parquet(write_table(each, tmp_path / "a.parquet", "parquet")) for each in tables)
     assert mean["layer"].to_list() == ["mean"]
     assert mean.schema["weight_chance"] == polars.Float64
     assert len(none) == 0
@@ -164,7 +144,6 @@ def test_a_large_table_is_read_in_pieces_while_it_is_written(
 def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp_path: Path) -> None:
     options = ("demo", "ranks", "--head", "L1H0")
     text = run(*options).stdout
-    plain = [dict(zip(line.keys(), line.values(), strict=True)) for line in csv.DictReader(text.splitlines())]
     for file, more in (("a.csv", ()), ("b.csv.gz", ()), ("c.txt", ()), ("d.parquet", ("--format", "csv"))):
         assert run(*options, *more, "-o", tmp_path / file).exit_code == 0
         data = (tmp_path / file).read_bytes()
@@ -172,7 +151,8 @@ def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp
     (tmp_path / "e.jsonl").write_text(run(*options, "--format", "jsonl").stdout)
     run(*options, "-o", tmp_path / "f.ndjson")
     assert (tmp_path / "e.jsonl").read_bytes() == (tmp_path / "f.ndjson").read_bytes()
-    assert [{name: str(value) for name, value in each.items()} for each in objects(tmp_path / "e.jsonl")] == plain
+    rows = [{name: str(value) for name, value in each.items()} for each in objects(tmp_path / "e.jsonl")]
+    assert rows == rows_in(text)
     packed = tmp_path / "g.parquet"
     assert run(*options, "--energy", "0.1", "--where", "matrix = QK", "-o", packed).exit_code == 0
     facts = polars.read_parquet_metadata(packed)
@@ -181,15 +161,12 @@ def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp
 
 
 def test_a_filter_that_matches_no_row_is_reported_beside_the_table(tmp_path: Path) -> None:
-    for options in (
-        ("heads", "--where", "label = indction"),
-        ("ranks", "--where", "matrix = XY", "-o", tmp_path / "a.csv"),
-    ):
-        result = run("demo", *options)
+    file = tmp_path / "a.csv"
+    for view, condition, output in (("heads", "label = indction", ()), ("ranks", "matrix = XY", ("-o", file))):
+        result = run("demo", view, "--where", condition, *output)
         assert result.exit_code == 0
-        assert result.stderr.startswith(f"attn-tui: no row matches {options[2]}\n")
-        written = (tmp_path / "a.csv").read_text() if "-o" in options else result.stdout
-        assert len(written.splitlines()) == 1
+        assert result.stderr.startswith(f"attn-tui: no row matches {condition}\n")
+        assert len((file.read_text() if output else result.stdout).splitlines()) == 1
     assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr
 
 
@@ -228,11 +205,8 @@ def test_writing_stops_between_rows_and_while_it_waits_for_a_busy_engine(
 
 
 def test_an_unforeseen_error_of_writing_is_raised() -> None:
-    engine = Engine()
-
     def work(check: Check) -> None:
         raise ZeroDivisionError("in the middle")
 
     with pytest.raises(EngineError, match="in the middle"):
-        engine.write(work).result(10)
-    engine.stop()
+        Engine().write(work).result(10)
