@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from operator import methodcaller
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.mathematics.distances import image_in_kernel
 from engine.mathematics.factored_matrices import FactoredProduct
 from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm, numerical_rank, product_noise
-from engine.mathematics.spectra import (
-    MOST_SMALL_VALUES,
-    circuit_singular_values,
-    matrix_singular_values,
-)
+from engine.mathematics.spectra import MOST_SMALL_VALUES, circuit_singular_values, matrix_singular_values
 from engine.values.heads import MATRICES
 from tests.conftest import CallsOf
 from tests.engine.mathematics.dense_spectra import (
@@ -35,24 +29,13 @@ from tests.engine.mathematics.dense_spectra import (
 
 DOUBLE = 2.0**-52
 
-COUNTS = ("energy_rank", "numerical_rank")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The weights of an artificial layer, and the relative spacing of the dtype they are stored in."""
-
-    factors: Factors
-    stored: float
-
 
 def conditioned(condition: float, factors: Factors) -> Factors:
     """Set the singular values of every matrix to a geometric sequence down to ``1/condition``."""
 
     def change(factor: Tensor) -> Tensor:
         left, sigma, right = torch.linalg.svd(factor, full_matrices=False)
-        falling = torch.logspace(0, -np.log10(condition), sigma.shape[-1], dtype=torch.float64)
-        changed: Tensor = left * falling @ right
+        changed: Tensor = left * torch.logspace(0, -np.log10(condition), sigma.shape[-1], dtype=torch.float64) @ right
         return changed
 
     return change_all(factors, change)
@@ -71,93 +54,79 @@ def deficient(factors: Factors) -> Factors:
     return change_all(factors, change)
 
 
-def layers() -> Iterator[tuple[str, Layer]]:
+def layers() -> Iterator[tuple[str, Factors]]:
     """Make layers of every kind that checkpoints have, and difficult ones."""
-    wide = (4, 4, 8, 8, 96, 96)
-    for name, shape, dtype, stored in (
-        ("Gaussian", wide, torch.float32, 2.0**-23),
-        ("in bfloat16", wide, torch.bfloat16, 2.0**-7),
-        ("in float16", wide, torch.float16, 2.0**-10),
-        ("grouped", (6, 2, 8, 8, 96, 96), torch.float32, 2.0**-23),
-        ("multi-query", (4, 1, 8, 8, 48, 48), torch.float32, 2.0**-23),
-        ("another width of values", (4, 2, 8, 5, 64, 64), torch.float32, 2.0**-23),
-        ("a single head", (1, 1, 16, 16, 40, 40), torch.float32, 2.0**-23),
-        ("across stacks", (4, 4, 8, 8, 64, 40), torch.float32, 2.0**-23),
-        ("across stacks to a wider one", (4, 4, 8, 8, 40, 64), torch.float32, 2.0**-23),
-        ("heads taller than wide", (3, 3, 24, 20, 16, 16), torch.float32, 2.0**-23),
-        ("one row", (3, 3, 1, 1, 12, 12), torch.float32, 2.0**-23),
-        ("heads fill the width", (4, 4, 8, 8, 32, 32), torch.float32, 2.0**-23),
-        ("heads overfill the width", (6, 3, 8, 8, 32, 32), torch.float32, 2.0**-23),
+    for name, shape, dtype in (
+        ("Gaussian", (4, 4, 8, 8, 96, 96), torch.float32),
+        ("in bfloat16", (4, 4, 8, 8, 96, 96), torch.bfloat16),
+        ("in float16", (4, 4, 8, 8, 96, 96), torch.float16),
+        ("grouped", (6, 2, 8, 8, 96, 96), torch.float32),
+        ("multi-query", (4, 1, 8, 8, 48, 48), torch.float32),
+        ("another width of values", (4, 2, 8, 5, 64, 64), torch.float32),
+        ("a single head", (1, 1, 16, 16, 40, 40), torch.float32),
+        ("across stacks", (4, 4, 8, 8, 64, 40), torch.float32),
+        ("across stacks to a wider one", (4, 4, 8, 8, 40, 64), torch.float32),
+        ("heads taller than wide", (3, 3, 24, 20, 16, 16), torch.float32),
+        ("one row", (3, 3, 1, 1, 12, 12), torch.float32),
+        ("heads fill the width", (4, 4, 8, 8, 32, 32), torch.float32),
+        ("heads overfill the width", (6, 3, 8, 8, 32, 32), torch.float32),
     ):
-        yield name, Layer(change_all(draw_layer(*shape), methodcaller("to", dtype)), stored)
+        yield name, change_all(draw_layer(*shape), methodcaller("to", dtype))
     for shape in ((4, 2, 8, 8, 96, 96), (4, 4, 8, 8, 32, 32)):
-        base = draw_layer(*shape)
+        base, width = draw_layer(*shape), shape[4]
         for exponent in (1, 3, 4, 5, 6, 8, 12):
-            yield f"condition 1e{exponent}, width {shape[4]}", Layer(conditioned(10.0**exponent, base), DOUBLE)
-        yield f"rank-deficient, width {shape[4]}", Layer(deficient(base), DOUBLE)
-        changes: dict[str, Callable[[Tensor], Tensor]] = {
-            "one head zero": lambda factor: factor * torch.arange(len(factor))[:, None, None],
-            "zero": torch.zeros_like,
-            "tiny numbers": lambda factor: factor * 1e-60,
-            "huge numbers": lambda factor: factor * 1e60,
-        }
-        for name, change in changes.items():
-            yield f"{name}, width {shape[4]}", Layer(change_all(base, change), DOUBLE)
+            yield f"condition 1e{exponent}, width {width}", conditioned(10.0**exponent, base)
+        yield f"rank-deficient, width {width}", deficient(base)
+        yield f"one head zero, width {width}", change_all(base, lambda own: own * torch.arange(len(own))[:, None, None])
+        for name, factor in (("zero", 0.0), ("tiny numbers", 1e-60), ("huge numbers", 1e60)):
+            yield f"{name}, width {width}", change_all(base, methodcaller("mul", factor))
 
 
-@pytest.fixture(params=list(layers()), ids=lambda pair: pair[0])
-def layer(request: pytest.FixtureRequest) -> Layer:
-    made: Layer = request.param[1]
-    return made
+every_layer = pytest.mark.parametrize("factors", [pytest.param(made, id=name) for name, made in layers()])
 
 
-def assert_agree(
-    sigma: NDArray[np.float64], matrix: Tensor, structural_rank: int, factors: float, stored: float
-) -> None:
-    """Compare singular values and every measure with those of a dense float64 SVD.
+def assert_agree(sigma: Tensor, parts: dict[str, Tensor], matrix: str, rank: int, stored: torch.dtype) -> None:
+    """Compare at most ``rank`` singular values and every measure with those of a dense float64 SVD.
 
-    ``factors`` is the product of the factors' spectral norms, with which a dense product's rounding errors scale. Below
-    ``1e-9`` of it the reference itself is noise, and only noise is expected.
+    A dense product's rounding errors scale with the product of its factors' spectral norms. Below ``1e-9`` of it the
+    reference itself is noise, and only noise is expected.
     """
-    reference = torch.linalg.svdvals(matrix).numpy()[:structural_rank]
-    assert sigma.shape == reference.shape
-    assert np.all(np.diff(sigma) <= 0)
-    resolved = reference > 1e-9 * factors
-    np.testing.assert_allclose(sigma[resolved], reference[resolved], rtol=1e-5)
-    np.testing.assert_array_less(sigma[~resolved], 1.1e-9 * factors + 1e-320)
-    rows, cols = matrix.shape
-    noise = StoredSize(rows, cols, stored, frobenius_norm(reference), factors).noise
+    found, reference = sigma.numpy(), torch.linalg.svdvals(parts[matrix]).numpy()[:rank]
+    assert found.shape == reference.shape
+    assert np.all(np.diff(found) <= 0)
+    norms = float(np.prod([float(torch.linalg.matrix_norm(parts[factor], 2)) for factor in matrix]))
+    resolved = reference > 1e-9 * norms
+    np.testing.assert_allclose(found[resolved], reference[resolved], rtol=1e-5)
+    np.testing.assert_array_less(found[~resolved], 1.1e-9 * norms + 1e-320)
+    rows, cols = parts[matrix].shape
+    noise = StoredSize(rows, cols, torch.finfo(stored).eps, frobenius_norm(reference), norms).noise
     for measure in MEASURES:
         for epsilon in (0.01, 0.1, 1e-4):
-            ours, theirs = (measure.compute(each, epsilon, noise).item() for each in (sigma, reference))
-            if measure.name in COUNTS:
+            ours, theirs = (measure.compute(each, epsilon, noise).item() for each in (found, reference))
+            if measure.is_count:
                 assert ours == theirs, (measure.name, epsilon)
             elif measure.name != "condition_number" or resolved.all():
                 assert ours == pytest.approx(theirs, rel=1e-5), measure.name
 
 
-def factor_norms(matrix: str, parts: dict[str, Tensor]) -> float:
-    return float(np.prod([float(torch.linalg.matrix_norm(parts[factor], 2)) for factor in matrix]))
-
-
+@every_layer
 @pytest.mark.parametrize("matrix", MATRICES)
-def test_every_heads_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
-    sigma = head_singular_values(*layer.factors)[matrix]
+def test_every_heads_spectrum_is_that_of_the_dense_matrix(factors: Factors, matrix: str) -> None:
+    sigma = head_singular_values(*factors)[matrix]
     assert sigma.dtype == torch.float64
-    assert len(sigma) == len(layer.factors[0])
-    for head in range(len(sigma)):
-        parts = dense_matrices(layer.factors, head)
+    assert len(sigma) == len(factors[0])
+    for head, found in enumerate(sigma):
+        parts = dense_matrices(factors, head)
         rank = min(*parts[matrix].shape, *(min(parts[factor].shape) for factor in matrix))
-        assert_agree(sigma[head].numpy(), parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
+        assert_agree(found, parts, matrix, rank, factors[0].dtype)
 
 
+@every_layer
 @pytest.mark.parametrize("matrix", MATRICES)
-def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
-    sigma = layer_singular_values(matrix, *layer.factors).numpy()
-    parts = dense_matrices(layer.factors, None)
-    rows = parts["K" if matrix == "QK" else "V"].shape[0] if matrix in ("QK", "OV") else parts[matrix].shape[0]
-    rank = min(rows, *parts[matrix].shape)
-    assert_agree(sigma, parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
+def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(factors: Factors, matrix: str) -> None:
+    parts = dense_matrices(factors, None)
+    rank = min(len(parts[{"QK": "K", "OV": "V"}.get(matrix, matrix)]), *parts[matrix].shape)
+    assert_agree(layer_singular_values(matrix, *factors), parts, matrix, rank, factors[0].dtype)
 
 
 def test_a_bad_matrix_in_a_batch_does_not_change_the_others() -> None:
@@ -222,29 +191,24 @@ def with_small(count: int, smallest: float) -> Tensor:
     return torch.cat([torch.linspace(3, 0.01, N - count, dtype=torch.float64), small])
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 30, MOST_SMALL_VALUES])
-@pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-13])
-def test_planted_small_values_are_found(count: int, smallest: float, calls_of: CallsOf) -> None:
-    sigma, decomposed = with_small(count, smallest), calls_of(torch.linalg, "svdvals")
-    found = circuit_singular_values(*product_with(sigma))[0][0]
-    torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
-    assert not any(matrix.shape[-2:] == SQUARE for (matrix,) in decomposed)
-    assert len(decomposed) >= (count > 0)
-
-
 @pytest.mark.parametrize(
-    "sigma",
+    ("sigma", "may_be_whole"),
     [
-        pytest.param(with_small(MOST_SMALL_VALUES + 20, 1e-9), id="too many"),
-        pytest.param(torch.cat([torch.ones(N - 3), torch.zeros(3)]).double(), id="singular"),
-        pytest.param(torch.zeros(N).double(), id="zero"),
-        pytest.param(with_small(5, 1e-9) * 1e-140, id="tiny"),
+        *((with_small(count, smallest), False) for count in (0, 1, 2, 7, 30, MOST_SMALL_VALUES)
+          for smallest in (1e-6, 1e-9, 1e-13)),
+        (torch.zeros(N).double(), False),
+        (with_small(MOST_SMALL_VALUES + 20, 1e-9), True),
+        (torch.cat([torch.ones(N - 3), torch.zeros(3)]).double(), True),
+        (with_small(5, 1e-9) * 1e-140, True),
     ],
-)
-def test_values_that_iteration_cannot_find_are_still_right(sigma: Tensor) -> None:
-    own, shared = product_with(sigma)
-    found = circuit_singular_values(own, shared)[0][0]
+)  # fmt: skip
+def test_small_values_are_found_and_no_whole_matrix_is_decomposed_for_a_few_of_them(
+    sigma: Tensor, may_be_whole: bool, calls_of: CallsOf
+) -> None:
+    factors, decomposed = product_with(sigma), calls_of(torch.linalg, "svdvals")
+    found = circuit_singular_values(*factors)[0][0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
+    assert may_be_whole or all(matrix.shape[-2:] != SQUARE for (matrix,) in decomposed)
 
 
 @pytest.mark.parametrize("rank", [N, N - 1, N - 40, 3])
@@ -263,9 +227,7 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
 
 @pytest.mark.parametrize("shared", [0, 2, 7])
 @pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-9, 1e-6])
-def test_the_planted_part_of_a_small_kernel_lies_in_the_image(
-    shared: int, noise: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_planted_part_of_a_small_kernel_lies_in_the_image(shared: int, noise: float, calls_of: CallsOf) -> None:
     """A kernel of seven directions, of which some are orthogonal to the image and the others lie in it."""
     axes, count = orthogonal(N, 0), 7
     kernel = axes[:, :count]
@@ -276,14 +238,6 @@ def test_the_planted_part_of_a_small_kernel_lies_in_the_image(
     matrix += noise * (beyond @ orthogonal(N, 3)[:count, :count] @ kernel.T)
     assert numerical_rank(torch.linalg.svdvals(matrix).numpy(), 1e-5) == N - count
     identity = torch.eye(N, dtype=torch.float64)[None]
-    whole = FactoredProduct(identity, matrix[None], identity)
-    if noise:
-        dense = torch.linalg.svd
-        monkeypatch.setattr(torch.linalg, "svd", lambda each, **how: dense(_not_square(each), **how))
-    assert image_in_kernel(whole, N - count, 1e-5) == count - shared
-
-
-def _not_square(matrix: Tensor) -> Tensor:
-    """Check that no whole matrix is decomposed densely."""
-    assert matrix.shape != SQUARE
-    return matrix
+    decomposed = calls_of(torch.linalg, "svd")
+    assert image_in_kernel(FactoredProduct(identity, matrix[None], identity), N - count, 1e-5) == count - shared
+    assert noise == 0.0 or all(each.shape != SQUARE for (each,) in decomposed), "no whole matrix is decomposed"
