@@ -33,21 +33,15 @@ from engine.mathematics.circuits import (
 )
 from engine.mathematics.distances import angles, cosines
 from engine.mathematics.factored_matrices import factor_matrices
+from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import finish
 from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer, gaussian
-
-TOLERANCE = 1e-12
 
 BOTH = frozenset({"QK", "OV"})
 
 SHAPES = {"one layer": (4, 4, 3, 12), "shared keys": (6, 2, 3, 12), "as wide as the model": (3, 3, 4, 12),
           "wider than the model": (2, 2, 5, 4)}  # fmt: skip
-
-
-def axis(number: int, d: int = 6) -> Tensor:
-    """Return a unit vector of the residual stream."""
-    return torch.eye(d, dtype=torch.float64)[number]
 
 
 def rows(*vectors: Tensor) -> Tensor:
@@ -56,11 +50,7 @@ def rows(*vectors: Tensor) -> Tensor:
 
 
 def dense_rank(matrix: Tensor) -> int:
-    return int(torch.linalg.matrix_rank(matrix, rtol=TOLERANCE))
-
-
-def spectral_norm(matrix: Tensor) -> float:
-    return float(torch.linalg.matrix_norm(matrix, 2))
+    return int(torch.linalg.matrix_rank(matrix, rtol=1e-12))
 
 
 def measured(
@@ -72,106 +62,98 @@ def measured(
 ) -> Numbers:
     """Measure one head, or the whole layer, with ranks counted on dense matrices."""
     heads = range(len(factors[0])) if head is not None else [None]
-    ranks = {
-        matrix: np.array([dense_rank(dense_matrices(factors, each)[matrix]) for each in heads])
-        for matrix in ("Q", "K", "V", "O", "QK", "OV")
-    }
+    dense = [dense_matrices(factors, each) for each in heads]
+    ranks = {matrix: np.array([dense_rank(each[matrix]) for each in dense]) for matrix in MATRICES}
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
     settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
-    noise = tolerance * np.array([spectral_norm(dense_matrices(factors, each)["QK"]) for each in heads])
+    noise = tolerance * np.array([float(torch.linalg.matrix_norm(each["QK"], 2)) for each in dense])
     made = factor_layer(factors) if head is None else factor_heads(factors)
     return finish(measure_circuits(made, ranks, noise, settings))[head or 0]
 
 
-def with_qk(query: Tensor, key: Tensor) -> Numbers:
-    return measured((query, key, key, query.mT))
+Case = tuple[LayerFactors, Tensor | None]
+"""A head, and ``W_Uᵀ W_E``."""
 
 
-def with_ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> Numbers:
-    """Measure the OV circuit of a head; the output is given as rows that are written."""
-    return measured((value, value, value, output.mT), token_map=token_map)
+def qk(query: Tensor, key: Tensor) -> Case:
+    return (query, key, key, query.mT), None
+
+
+def ov(value: Tensor, output: Tensor, token_map: Tensor | None = None) -> Case:
+    """Make a head of its OV circuit alone; the output is given as rows that are written."""
+    return (value, value, value, output.mT), token_map
 
 
 def draw(heads: int, shared: int, r: int, d: int, seed: int = 0) -> LayerFactors:
     return draw_layer(heads, shared, r, r, d, d, seed)
 
 
+AXES = torch.eye(6, dtype=torch.float64)
+EVERYTHING, NOTHING, PLANE = AXES[None], torch.zeros(6, dtype=torch.float64), rows(AXES[0], AXES[1])
+TURNED = rows(AXES[1], -AXES[0])
+TILTED = math.cos(math.radians(30)) * AXES[0] + math.sin(math.radians(30)) * AXES[2]
+
+EMBEDDING = gaussian(20, 6)
+TIED = EMBEDDING.T @ EMBEDDING
+OTHER_UNEMBEDDING = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
+
 near = pytest.approx
+UNDEFINED = near(math.nan, nan_ok=True)
 
-EVERYTHING, PLANE = torch.eye(6, dtype=torch.float64)[None], rows(axis(0), axis(1))
-NOTHING = torch.zeros(6, dtype=torch.float64)
-TILTED = math.cos(math.radians(30)) * axis(0) + math.sin(math.radians(30)) * axis(2)
-
-KNOWN_QK: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
-    "an identity": (2.0 * EVERYTHING, EVERYTHING, {
+KNOWN: dict[str, tuple[Case, dict[str, Any]]] = {
+    "an identity": (qk(2.0 * EVERYTHING, EVERYTHING), {
         "qk_symmetry": near(1.0), "qk_identity_distance": near(0.0, abs=1e-7), "qk_identity_floor": 0.0,
         "qk_positive_mass": near(1.0), "qk_negative_mass": near(0.0, abs=1e-12),
     }),
-    "a projection": (PLANE, PLANE, dict.fromkeys(
+    "a projection": (qk(PLANE, PLANE), dict.fromkeys(
         ("qk_identity_distance", "qk_identity_floor", "qk_symmetric_identity_distance", "qk_symmetric_identity_floor"),
         near(math.sqrt(1 - 2 / 6)),
     )),
-    "an antisymmetric circuit": (PLANE, rows(axis(1), -axis(0)), {
+    "an antisymmetric circuit": (qk(PLANE, TURNED), {
         "qk_symmetry": near(-1.0), "qk_symmetric_energy": near(0.0, abs=1e-12), "qk_antisymmetric_energy": near(1.0),
-        "qk_identity_distance": near(1.0), "qk_symmetric_identity_distance": near(math.nan, nan_ok=True),
+        "qk_identity_distance": near(1.0), "qk_symmetric_identity_distance": UNDEFINED,
         "qk_symmetric_identity_floor": 1.0,
         "qk_positive_mass": near(0.0, abs=1e-7), "qk_negative_mass": near(0.0, abs=1e-7),
     }),
-    "orthogonal subspaces": (PLANE, rows(axis(2), axis(3)), {
+    "orthogonal subspaces": (qk(PLANE, rows(AXES[2], AXES[3])), {
         "qk_symmetry": near(0.0, abs=1e-12), "qk_image_in_kernel": 2, "qk_factors_lost": 0,
         "qk_angle_smallest": near(90.0), "qk_angle_largest": near(90.0), "qk_overlap": near(0.0, abs=1e-12),
     }),
-    "one orthogonal direction of two": (PLANE, rows(axis(0), axis(2)), {
+    "one orthogonal direction of two": (qk(PLANE, rows(AXES[0], AXES[2])), {
         "qk_image_in_kernel": 1, "qk_angle_smallest": near(0.0, abs=1e-5), "qk_angle_largest": near(90.0),
         "qk_overlap": near(0.5),
     }),
-    "a tilted plane": (PLANE, rows(5.0 * TILTED, axis(1) + TILTED), {
+    "a tilted plane": (qk(PLANE, rows(5.0 * TILTED, AXES[1] + TILTED)), {
         "qk_angle_smallest": near(0.0, abs=1e-5), "qk_angle_largest": near(30.0), "qk_angle_mean": near(15.0),
         "qk_overlap": near((1 + 0.75) / 2),
     }),
-    "queries that drop a direction of the keys": (rows(axis(0), axis(1), NOTHING), rows(NOTHING, axis(4), axis(5)), {
-        "rank_q": 2, "rank_k": 2, "rank_qk": 1, "qk_factors_lost": 1,
+    "queries that drop a direction of the keys": (
+        qk(rows(AXES[0], AXES[1], NOTHING), rows(NOTHING, AXES[4], AXES[5])),
+        {"rank_q": 2, "rank_k": 2, "rank_qk": 1, "qk_factors_lost": 1},
+    ),
+    "a head of zeros": (qk(0 * AXES[None, :3], AXES[None, :3]), {
+        "qk_symmetry": UNDEFINED, "qk_positive_mass": UNDEFINED, "rank_qk": 0, "qk_overlap": None,
     }),
-    "a head of zeros": (torch.zeros(1, 3, 6, dtype=torch.float64), rows(axis(0), axis(1), axis(2)), {
-        "qk_symmetry": near(math.nan, nan_ok=True), "qk_positive_mass": near(math.nan, nan_ok=True), "rank_qk": 0,
-        "qk_overlap": None,
-    }),
-}  # fmt: skip
-"""W_Q, W_K, and the measures of their product; None where there is none."""
-
-
-@pytest.mark.parametrize("name", KNOWN_QK)
-def test_measures_of_qk_known_by_hand(name: str) -> None:
-    query, key, expected = KNOWN_QK[name]
-    found = with_qk(query, key)
-    assert {measure: found.get(measure) for measure in expected} == expected
-
-
-EMBEDDING = gaussian(20, 6)
-TIED, IDENTITY = EMBEDDING.T @ EMBEDDING, torch.eye(6, dtype=torch.float64)
-OTHER_UNEMBEDDING = torch.diag(torch.tensor([3.0, -1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
-
-KNOWN_OV: dict[str, tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]] = {
-    "an output that drops values": (rows(axis(0), axis(1), axis(2)), rows(NOTHING, NOTHING, axis(5)), None, {
+    "an output that drops values": (ov(AXES[None, :3], rows(NOTHING, NOTHING, AXES[5])), {
         "rank_v": 3, "rank_o": 1, "rank_ov": 1, "ov_factors_lost": 2, "ov_image_in_kernel": 1,
     }),
-    "a head that copies": (PLANE, PLANE, TIED, {"ov_copying": near(1.0), "ov_copying_residual": near(1.0)}),
-    "a head that negates": (PLANE, -PLANE, TIED, {"ov_copying": near(-1.0), "ov_copying_residual": near(-1.0)}),
-    "a head that rotates": (PLANE, rows(axis(1), -axis(0)), IDENTITY, {
+    "a head that copies": (ov(PLANE, PLANE, TIED), {"ov_copying": near(1.0), "ov_copying_residual": near(1.0)}),
+    "a head that negates": (ov(PLANE, -PLANE, TIED), {"ov_copying": near(-1.0), "ov_copying_residual": near(-1.0)}),
+    "a head that rotates": (ov(PLANE, TURNED, AXES), {
         "ov_copying": near(0.0, abs=1e-7), "ov_copying_residual": near(0.0, abs=1e-7),
     }),
-    "an unembedding that is not the embedding": (PLANE, PLANE, OTHER_UNEMBEDDING, {
+    "an unembedding that is not the embedding": (ov(PLANE, PLANE, OTHER_UNEMBEDDING), {
         "ov_copying": near((3 - 1) / (3 + 1)), "ov_copying_residual": near(1.0),
     }),
 }  # fmt: skip
-"""W_V, the rows that are written, ``W_Uᵀ W_E``, and the measures."""
+"""Heads and their measures; None where there is none."""
 
 
-@pytest.mark.parametrize("name", KNOWN_OV)
-def test_measures_of_ov_known_by_hand(name: str) -> None:
-    value, output, token_map, expected = KNOWN_OV[name]
-    found = with_ov(value, output, token_map)
-    assert {measure: found[measure] for measure in expected} == expected
+@pytest.mark.parametrize("name", KNOWN)
+def test_measures_known_by_hand(name: str) -> None:
+    (factors, token_map), expected = KNOWN[name]
+    found = measured(factors, token_map=token_map)
+    assert {measure: found.get(measure) for measure in expected} == expected
 
 
 @pytest.mark.parametrize("head", [0, None])
@@ -179,14 +161,14 @@ def test_shares_of_eigenvalues_that_are_only_rounding_are_undefined(head: int | 
     """Bases are rotated and stored in float32, so that no product is exactly zero."""
     d, r = 48, 12
     turned = torch.linalg.qr(draw(1, 1, d, d, seed=3)[0][0])[0].float().double()
-    read, written, heard = turned[:r], turned[r : 2 * r], turned[2 * r :]
-    factors = read[None], written[None], read[None], written.T[None]
+    read, written, heard = turned[None, :r], turned[None, r : 2 * r], turned[2 * r :]
+    factors = read, written, read, written.mT
     found = measured(factors, head, heard.T @ heard, tolerance=1.2e-7)
     assert found["qk_image_in_kernel"] == found["ov_image_in_kernel"] == r
     assert all(np.isnan(found[name]) for names in SPECTRA.values() for name in names)
     tokens = turned.T @ turned
     assert np.isnan(measured(factors, head, tokens, tolerance=1.2e-7)["ov_copying"])
-    copies = measured((read[None], read[None], read[None], read.T[None]), head, tokens, tolerance=1.2e-7)
+    copies = measured((read, read, read, read.mT), head, tokens, tolerance=1.2e-7)
     assert copies["ov_copying"] == copies["ov_copying_residual"] == pytest.approx(1.0)
     assert copies["qk_positive_mass"] == pytest.approx(1.0)
 
@@ -316,18 +298,13 @@ def test_chance_is_that_of_simulated_heads_and_layers(
     layer = LayerOutline("decoder", 0, heads, shared, d, d, d, d, r, s, "")
     own, others = (SIMULATED, SIMULATED) if is_one_head else (heads, shared)  # all heads in one batch
     at_once, summed = (SIMULATED, 1) if is_one_head else (1, shared)
-    generator = torch.Generator().manual_seed(1)
-
-    def factor(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
     full = {matrix: min(layer.shape(matrix, not is_one_head)) for matrix in "QKVO"}
     full |= {"QK": min(summed * r, d), "OV": min(summed * s, d)}
     ranks = {name: np.full(at_once, rank) for name, rank in full.items()}
     settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
     drawn = []
-    for _ in range(SIMULATED // at_once):
-        factors = factor(own, r, d), factor(others, r, d), factor(others, s, d), factor(own, d, s)
+    for seed in range(SIMULATED // at_once):
+        factors = draw_layer(own, others, r, s, d, d, seed)
         made = factor_heads(factors) if is_one_head else factor_layer(factors)
         drawn += finish(measure_circuits(made, ranks, np.zeros(at_once), settings))
     assert len(drawn) == SIMULATED
@@ -343,19 +320,15 @@ def test_chance_is_that_of_simulated_heads_and_layers(
 def test_chance_angles_are_those_of_coarsely_stored_gaussian_factors() -> None:
     layer = LayerOutline("decoder", 0, 4, 4, 16, 16, 16, 16, 4, 4, "")  # whole, so that factors are of full rank
     settings = CircuitSettings(BOTH, dict.fromkeys(BOTH, 0.05), False)
-    sizes = chance_sizes(layer, True, dict.fromkeys(("Q", "K", "V", "O", "QK", "OV"), 0.05))
+    sizes = chance_sizes(layer, True, dict.fromkeys(MATRICES, 0.05))
     chance, counted = circuit_chance(sizes, settings), {name: round(rank) for name, rank in sizes.ranks.items()}
     assert max(counted.values()) < 16
-    generator = torch.Generator().manual_seed(1)
 
-    def simulated(first: str, second: str) -> Tensor:
-        one, other = (
-            torch.linalg.qr(torch.randn(2000, 16, counted[name], generator=generator, dtype=torch.float64))[0]
-            for name in (first, second)
-        )
-        return cosines(one, other)
+    def simulated(*factors: str) -> Tensor:
+        drawn = (gaussian(2000, 16, counted[name], seed=seed) for seed, name in enumerate(factors))
+        return cosines(*(torch.linalg.qr(each)[0] for each in drawn))
 
-    for circuit, factors in (("qk", ("Q", "K")), ("ov", ("V", "O"))):
+    for circuit, factors in (("qk", "QK"), ("ov", "VO")):
         degrees = angles(simulated(*factors))
         assert chance[f"{circuit}_angle_mean"] == pytest.approx(float(degrees.mean()), rel=0.1)
         assert chance[f"{circuit}_angle_largest"] == pytest.approx(float(degrees.amax(-1).mean()), rel=0.1)
@@ -392,39 +365,36 @@ def composed(earlier: LayerFactors, later: LayerFactors) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rank_one_heads_that_share_a_direction_compose_fully_and_in_one_kind_alone(kind: str) -> None:
-    hit, miss = rows(axis(0)), rows(axis(1))
+    hit, miss = rows(AXES[0]), rows(AXES[1])
     found = composed(
-        (miss, miss, rows(axis(2)), 5.0 * hit.mT),
+        (miss, miss, rows(AXES[2]), 5.0 * hit.mT),
         (hit if kind == "Q" else miss, hit if kind == "K" else miss, hit if kind == "V" else miss, miss.mT),
     )
-    assert {each: round(float(value), 12) for each, value in found.items()} == {
-        each: float(each == kind) for each in KINDS
-    }
+    assert {each: round(float(value), 12) for each, value in found.items()} == {each: each == kind for each in KINDS}
 
 
-def dense_compositions(earlier: LayerFactors, first: int, later: LayerFactors, second: int) -> dict[str, float]:
-    ov, of, norm = dense_matrices(earlier, first)["OV"], dense_matrices(later, second), torch.linalg.matrix_norm
-    read = {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}
-    return {kind: float(norm(ov @ matrix) / (norm(ov) * norm(matrix))) for kind, matrix in read.items()}
-
-
-@pytest.mark.parametrize("shapes", [((3, 3, 4, 12), (2, 2, 4, 12)), ((4, 2, 3, 12), (6, 3, 5, 12))])
-def test_every_composition_is_that_of_dense_products(shapes: tuple[tuple[int, int, int, int], ...]) -> None:
-    earlier, later = draw(*shapes[0]), draw(*shapes[1], seed=1)
-    found = composed(earlier, later)
-    for first, second in np.ndindex(shapes[0][0], shapes[1][0]):
-        of_pair = {kind: float(values[first, second]) for kind, values in found.items()}
-        assert of_pair == pytest.approx(dense_compositions(earlier, first, later, second), rel=1e-10)
-
-
-@pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])
-def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
-    """The rows of W_V are nearly equal, and W_O reads only their difference."""
-    plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0, -1.0]]], dtype=torch.float64)
+def nearly_equal(lost: float) -> LayerFactors:
+    """Make a head whose rows of W_V are nearly equal, and whose W_O reads only their difference."""
+    plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0], [-1.0]]], dtype=torch.float64)
     twins = torch.cat([plane[:, :1], plane[:, :1] + lost * plane[:, 1:]], 1)
-    earlier, later = (twins, twins, twins, (apart.mT @ plane[:, :1]).mT), draw(1, 1, 2, 12, seed=1)
-    found = {kind: float(values) for kind, values in composed(earlier, later).items()}
-    assert found == pytest.approx(dense_compositions(earlier, 0, later, 0), rel=1e-6)
+    return twins, twins, twins, (apart @ plane[:, :1]).mT
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "rel"),
+    [
+        (draw(3, 3, 4, 12), draw(2, 2, 4, 12, seed=1), 1e-10),
+        (draw(4, 2, 3, 12), draw(6, 3, 5, 12, seed=1), 1e-10),
+        *((nearly_equal(lost), draw(1, 1, 2, 12, seed=1), 1e-6) for lost in (1e-2, 1e-5, 1e-9)),
+    ],
+)
+def test_every_composition_is_that_of_dense_products(earlier: LayerFactors, later: LayerFactors, rel: float) -> None:
+    found, norm = composed(earlier, later), torch.linalg.matrix_norm
+    for first, second in np.ndindex(len(earlier[0]), len(later[0])):
+        ov, of = dense_matrices(earlier, first)["OV"], dense_matrices(later, second)
+        for kind, read in (("Q", of["QK"]), ("K", of["QK"].T), ("V", of["OV"])):
+            expected = float(norm(ov @ read) / (norm(ov) * norm(read)))
+            assert float(found[kind][first, second]) == pytest.approx(expected, rel=rel)
 
 
 def test_chance_of_composition_is_the_root_mean_square_of_unrelated_heads() -> None:
@@ -434,6 +404,5 @@ def test_chance_of_composition_is_the_root_mean_square_of_unrelated_heads() -> N
 
 
 def test_the_composition_of_a_head_of_zeros_is_undefined() -> None:
-    nothing = torch.zeros(1, 2, 6, dtype=torch.float64)
-    plane = rows(axis(0), axis(1))
-    assert math.isnan(float(composed((plane, plane, nothing, plane.mT), (plane, plane, plane, plane.mT))["Q"]))
+    plane = PLANE, PLANE, PLANE, PLANE.mT
+    assert composed((PLANE, PLANE, 0 * PLANE, PLANE.mT), plane)["Q"].isnan().all()
