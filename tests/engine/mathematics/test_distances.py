@@ -33,7 +33,7 @@ def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
 def test_principal_angles_are_those_of_a_tilted_plane(angle: float) -> None:
-    basis, radians = torch.linalg.qr(gaussian(12, 12, seed=3))[0], math.radians(angle)
+    basis, radians = orthogonal(12, 3), math.radians(angle)
     first = basis[:, :3]
     tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
     second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ orthogonal(3)
@@ -44,20 +44,14 @@ def test_principal_angles_are_those_of_a_tilted_plane(angle: float) -> None:
     assert overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
     same = distances.principal_angles(first[None], first[None] @ orthogonal(3))
     assert same.tolist() == [[0.0, 0.0, 0.0]]
-    smaller = distances.principal_angles(first[None], second[None, :, :1])
-    torch.testing.assert_close(smaller, distances.principal_angles(second[None, :, :1], first[None]))
+    both_ways = (first[None], second[None, :, :1]), (second[None, :, :1], first[None])
+    torch.testing.assert_close(*(distances.principal_angles(*each) for each in both_ways))
 
 
 def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
-    drawn = torch.linalg.qr(gaussian(400, 24, 6))[0], torch.linalg.qr(gaussian(400, 24, 6, seed=1))[0]
-    many, simulated = (
-        distances.angle_columns("Q", degrees)
-        for degrees in (
-            distances.angles(distances.random_cosines(6, 6, 24)),
-            distances.principal_angles(*drawn),
-        )
-    )
+    drawn = (torch.linalg.qr(gaussian(400, 24, 6, seed=seed))[0] for seed in (0, 1))
+    expected, random = distances.principal_angles(*drawn), distances.angles(distances.random_cosines(6, 6, 24))
+    simulated, many = (distances.angle_columns("Q", degrees) for degrees in (expected, random))
     assert many == pytest.approx(simulated, rel=0.04)
     assert many["q_overlap"] == pytest.approx(0.25, rel=0.04)
-    whole = distances.angles(distances.random_cosines(8, 8, 8))
-    assert not whole.any()
+    assert not distances.angles(distances.random_cosines(8, 8, 8)).any()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,14 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.analysis.ranks import rank_rows_beside_chance, spectrum_table
-from engine.mathematics import measures
 from engine.mathematics.chance import chance_curve
-from engine.mathematics.measures import MEASURES, StoredSize, product_noise
+from engine.mathematics.measures import MEASURES, Measure, StoredSize, energies, product_noise
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
 from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 
 Sigma = NDArray[np.float64]
+
+every_measure = pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 
 BY_NAME = {measure.name: measure for measure in MEASURES}
 
@@ -70,9 +70,9 @@ def test_the_columns_of_ranks_are_the_measures_in_order() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01, 1e-3, 1e-6])
 def test_energy_rank_is_the_smallest_k_that_keeps_the_energy(epsilon: float) -> None:
     for sigma in spectra():
-        energies = [Fraction(float(value)) ** 2 for value in sigma]  # exact
-        enough = (1 - Fraction(epsilon)) * sum(energies)
-        smallest = next(k for k in range(1, len(sigma) + 1) if sum(energies[:k]) >= enough)
+        squares = [Fraction(float(value)) ** 2 for value in sigma]  # exact
+        enough = (1 - Fraction(epsilon)) * sum(squares)
+        smallest = next(k for k in range(1, len(sigma) + 1) if sum(squares[:k]) >= enough)
         assert measured("energy_rank", sigma, epsilon) == smallest
 
 
@@ -82,25 +82,21 @@ def test_exactly_the_wanted_energy_is_enough(count: int, epsilon: float, rank: i
 
 
 @pytest.mark.parametrize("factor", [1e-150, 3.0, 1e150])
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_a_factor_scales_the_norms_and_nothing_else(measure: measures.Measure, factor: float) -> None:
+@every_measure
+def test_a_factor_scales_the_norms_and_nothing_else(measure: Measure, factor: float) -> None:
     for sigma in spectra():
-        before = measured(measure.name, sigma)
-        after = measured(measure.name, sigma * factor)
+        before, after = measured(measure.name, sigma), measured(measure.name, sigma * factor)
         assert after == pytest.approx(before * factor if measure.is_norm else before, rel=1e-12)
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_the_zero_matrix_has_rank_zero_and_infinite_condition(measure: measures.Measure) -> None:
-    answer = measured(measure.name, [0.0, 0.0, 0.0])
-    assert answer == (math.inf if measure.name == "condition_number" else 0.0)
+@every_measure
+def test_the_zero_matrix_has_rank_zero_and_infinite_condition(measure: Measure) -> None:
+    assert measured(measure.name, [0.0] * 3) == (math.inf if measure.name == "condition_number" else 0.0)
 
 
 @pytest.mark.parametrize("largest", [5e-324, 1e-300, 1e300, 1.7e308])
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_the_smallest_and_the_largest_numbers_neither_vanish_nor_overflow(
-    measure: measures.Measure, largest: float
-) -> None:
+@every_measure
+def test_the_smallest_and_the_largest_numbers_neither_vanish_nor_overflow(measure: Measure, largest: float) -> None:
     assert measured(measure.name, [largest]) == (largest if measure.is_norm else 1.0)
 
 
@@ -118,13 +114,13 @@ def test_ranks_are_between_one_and_the_number_of_directions_and_in_their_known_o
         assert measured("frobenius_norm", sigma) <= measured("nuclear_norm", sigma) * slack
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-def test_a_batch_is_measured_like_its_spectra_one_by_one(measure: measures.Measure) -> None:
+@every_measure
+def test_a_batch_is_measured_like_its_spectra_one_by_one(measure: Measure) -> None:
     batch = np.sort(np.random.default_rng(1).gamma(0.5, size=(3, 4, 9)))[..., ::-1]
     together = measure.compute(batch, 0.05, 1e-3)
     assert together.shape == (3, 4)
-    one_by_one = [measure.compute(sigma, 0.05, 1e-3) for sigma in batch.reshape(12, 9)]
-    np.testing.assert_allclose(np.asarray(together, dtype=float).ravel(), np.asarray(one_by_one, dtype=float), 1e-14)
+    one_by_one = [float(measure.compute(sigma, 0.05, 1e-3)) for sigma in batch.reshape(12, 9)]
+    np.testing.assert_allclose(np.asarray(together, dtype=float).ravel(), one_by_one, 1e-14)
 
 
 def test_numerical_rank_counts_what_is_above_the_noise() -> None:
@@ -141,25 +137,17 @@ def test_noise_is_that_of_the_arithmetic_or_of_the_storage() -> None:
 
 
 def test_energies_are_shares_that_sum_to_one() -> None:
-    np.testing.assert_allclose(measures.energies(np.array([2.0, 1.0, 1.0])), [4 / 6, 1 / 6, 1 / 6])
+    np.testing.assert_allclose(energies(np.array([2.0, 1.0, 1.0])), [4 / 6, 1 / 6, 1 / 6])
     for sigma in spectra():
-        assert measures.energies(sigma * 1e200).sum() == pytest.approx(1.0)
-
-
-def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
-    return {
-        matrix: Spectrum(Head("decoder", 3, 1), matrix, 8, 32, np.array(values), 1e-6)
-        for matrix, values in sigma.items()
-    }
+        assert energies(sigma * 1e200).sum() == pytest.approx(1.0)
 
 
 def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
     draws = np.array([[0.3, 0.1], [0.5, 0.1]])
-    circuit = replace(a_head(QK=[1.0, 1.0])["QK"], chance=draws, chance_scale=10.0)  # |Q| |K|
-    expected = np.array([4.0, 1.0])
+    circuit = Spectrum(Head("decoder", 3, 1), "QK", 8, 32, np.ones(2), 1e-6, chance=draws, chance_scale=10.0)  # |Q| |K|
     curve = chance_curve(circuit)
     assert curve is not None
-    np.testing.assert_allclose(curve, expected)
+    np.testing.assert_allclose(curve, [4.0, 1.0])
     (row,) = rank_rows_beside_chance([circuit])
     said = dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True))
     assert said["spectral_norm_chance"] == pytest.approx(4.0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -41,23 +40,20 @@ from tests.tiny_configurations import save_tiny
 
 TOKENS = 12
 
-SEEN: dict[str, Callable[[int, int], bool]] = {
-    "backwards": lambda query, key: key <= query,
-    "both ways": lambda query, key: True,
-    "a window": lambda query, key: query - 3 < key <= query,
-    "a window both ways": lambda query, key: abs(query - key) <= 2,
+QUERY, KEY = np.indices((TOKENS, TOKENS))
+
+MASKS = {
+    "backwards": KEY <= QUERY,
+    "both ways": KEY >= 0,
+    "a window": (QUERY - 3 < KEY) & (KEY <= QUERY),
+    "a window both ways": abs(QUERY - KEY) <= 2,
 }
-"""Masks: whether a query sees a key."""
+"""Whether a query sees a key."""
 
-Maps = NDArray[np.float32]
-
-
-def mask_of(kind: str) -> Maps:
-    """Make a mask, 1 where a query sees a key."""
-    return np.array([[SEEN[kind](i, j) for j in range(TOKENS)] for i in range(TOKENS)], dtype=np.float32)
+every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 
 
-def one_key(keys: NDArray[np.int64]) -> Maps:
+def one_key(keys: NDArray[np.int64]) -> NDArray[np.float32]:
     """Make the map of a head whose queries attend to one key each, or to themselves."""
     keys = np.where((keys >= 0) & (keys < len(keys)), keys, np.arange(len(keys)))
     return np.eye(len(keys), dtype=np.float32)[keys]
@@ -72,17 +68,15 @@ def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path
         assert (float(row["weight"]) > 0) == (expected > 0)
 
 
-@pytest.mark.parametrize("kind", list(SEEN))
-def test_uniform_attention_has_the_measures_of_chance(kind: str) -> None:
-    mask = mask_of(kind)
-    maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0)
+@every_mask
+def test_uniform_attention_has_the_measures_of_chance(mask: NDArray[np.bool_]) -> None:
+    maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0).astype(np.float32)
     visible = visible_keys(maps)
     np.testing.assert_array_equal(visible.count, mask.sum(1))
     for query, key in np.ndindex(TOKENS - 1, TOKENS - 1):
         assert visible.hides(range(query, query + 1), range(key, key + 1)) != mask[query, key]
-        assert (
-            visible.hides(range(query, query + 2), range(key, key + 2)) != mask[query : query + 2, key : key + 2].any()
-        )
+        block = slice(query, query + 2), slice(key, key + 2)
+        assert visible.hides(range(query, query + 2), range(key, key + 2)) != mask[block].any()
     wide = spread(maps, visible)
     for name, chance in uniform_spread(visible).items():
         np.testing.assert_allclose(wide[name], chance, rtol=1e-6)
@@ -92,10 +86,9 @@ def test_uniform_attention_has_the_measures_of_chance(kind: str) -> None:
         np.testing.assert_allclose(attention_to(maps, keys, visible), uniform_to(keys, visible), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", list(SEEN))
-def test_visible_keys_are_found_though_some_weights_are_zero(kind: str) -> None:
-    mask = mask_of(kind)
-    holes = mask[None] * (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
+@every_mask
+def test_visible_keys_are_found_though_some_weights_are_zero(mask: NDArray[np.bool_]) -> None:
+    holes = mask & (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
     np.testing.assert_array_equal(visible_keys(holes.astype(np.float32)).count, mask.sum(1))
 
 
@@ -162,12 +155,7 @@ def test_only_queries_with_a_choice_of_keys_count() -> None:
     assert visible.holds(np.array([0, 0, 2])).tolist() == [False, True, False]
 
 
-SENTENCE, ANOTHER = "The cat sat on the mat.", "When Mary and John went to the store"
-
-
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return planted_heads.save(tmp_path_factory.mktemp("planted"))
+SENTENCE = "The cat sat on the mat."
 
 
 def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
@@ -175,8 +163,8 @@ def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
         yield Head(named["stack"], named["layer"], int(named["head"])), named
 
 
-def test_planted_heads_are_found(planted: Path) -> None:
-    engine = start_engine(planted)
+def test_planted_heads_are_found(tmp_path: Path) -> None:
+    engine = start_engine(planted_heads.save(tmp_path))
     rows = {str(head): row for head, row in by_head(engine.table("patterns", Query()).result())}
     assert {head: row["label"] for head, row in rows.items()} == {
         "L0H0": "previous", "L0H1": None, "L1H0": "induction", "L1H1": "self",
@@ -279,16 +267,15 @@ def test_rollout_agrees_with_the_product_of_the_maps(tiny_model: TinyModel) -> N
     with pytest.raises(EngineError, match="queries and keys of the same tokens"):
         engine.rollout(SENTENCE, "cross").result()
     for stack in ("encoder", "decoder"):
-        expected = torch.eye(tokens, dtype=torch.float64)
-        for layer in [each for each in reader.modules if each.stack == stack]:
-            maps = torch.from_numpy(reader.layer_maps(layer).weights).double()
-            expected = (0.5 * maps.mean(0) + 0.5 * torch.eye(tokens)) @ expected
+        layers, expected = [each for each in reader.modules if each.stack == stack], np.eye(tokens)
+        for layer in layers:
+            maps = reader.layer_maps(layer).weights.astype(np.float64)
+            expected = (maps.mean(0) + np.eye(tokens)) / 2 @ expected
         found = np.array([row[-2:] for row in rows if row[0] == stack]).reshape(tokens, tokens, 2)
-        np.testing.assert_allclose(found[..., 0], expected.numpy(), atol=1e-6)
-        seen = np.ones((tokens, tokens)) if stack == "encoder" else np.tril(np.ones((tokens, tokens)))
-        layers = sum(each.stack == stack for each in reader.modules)
+        np.testing.assert_allclose(found[..., 0], expected, atol=1e-6)
+        seen = np.ones((tokens, tokens)) if stack == "encoder" else np.tri(tokens)
         mixing = (seen / seen.sum(1, keepdims=True) + np.eye(tokens)) / 2
-        np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, layers), atol=1e-6)
+        np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, len(layers)), atol=1e-6)
 
 
 def test_reading_ids_with_the_same_model_does_not_change_the_sentence(tiny_model: TinyModel) -> None:

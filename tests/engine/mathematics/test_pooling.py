@@ -17,16 +17,11 @@ from tui.drawing.map_layout import fitting_block
 from tui.drawing.readout import block_readout
 
 
-def by_hand(shown: AttentionMap, block: int, row: int, column: int) -> tuple[float, tuple[int, int], float]:
+def by_hand(shown: AttentionMap, queries: range, keys: range) -> tuple[float, tuple[int, int], float]:
     """Find a block's largest weight, its place, and the mean, weight by weight."""
-    queries, keys = shown.weights.shape
-    places = [
-        (query, key)
-        for query in range(row * block, min((row + 1) * block, queries))
-        for key in range(column * block, min((column + 1) * block, keys))
-    ]
-    values = [float(shown.weights[place]) for place in places]
-    return max(values), places[values.index(max(values))], sum(values) / len(values)
+    values = {(query, key): float(shown.weights[query, key]) for query in queries for key in keys}
+    place = max(values, key=lambda each: values[each])
+    return values[place], place, sum(values.values()) / len(values)
 
 
 @pytest.mark.parametrize("shape", [(12, 12), (13, 7), (1, 9), (30, 31)])
@@ -38,18 +33,16 @@ def test_every_block_agrees_with_a_plain_loop(shape: tuple[int, int], block: int
     pooled = pool(shown, MapWindow(block, range(rows), range(columns), pooling))
     assert pooled.values.shape == (rows, columns)
     values = []
-    for row in range(rows):
-        for column in range(columns):
-            largest, place, mean = by_hand(shown, block, row, column)
-            found = pooled.at(row, column)
-            assert found.place == place
-            assert found.largest == largest
-            assert found.mean == pytest.approx(mean, rel=1e-5)
-            assert found.total == pytest.approx(mean * len(found.queries) * len(found.keys), rel=1e-5)
-            assert found.queries == range(row * block, min((row + 1) * block, shape[0]))
-            assert found.keys == range(column * block, min((column + 1) * block, shape[1]))
-            values.append(mean if pooling == "mean" else largest)
-            assert pooled.values[row, column] == pytest.approx(values[-1], rel=1e-5)
+    for row, column in np.ndindex(rows, columns):
+        queries = range(row * block, min((row + 1) * block, shape[0]))
+        keys = range(column * block, min((column + 1) * block, shape[1]))
+        largest, place, mean = by_hand(shown, queries, keys)
+        found = pooled.at(row, column)
+        assert (found.queries, found.keys, found.place, found.largest) == (queries, keys, place, largest)
+        assert found.mean == pytest.approx(mean, rel=1e-5)
+        assert found.total == pytest.approx(mean * len(queries) * len(keys), rel=1e-5)
+        values.append(mean if pooling == "mean" else largest)
+        assert pooled.values[row, column] == pytest.approx(values[-1], rel=1e-5)
     assert pooled.largest == pytest.approx(max(values), rel=1e-5)
 
 
@@ -80,8 +73,7 @@ def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_sca
     for pooling, largest in (("max", 0.5), ("mean", 1.25 / 4)):
         pooled = pool(shown, MapWindow(2, range(3), range(3), pooling))  # type: ignore[arg-type]
         assert pooled.largest == largest
-        finite = np.isfinite(pooled.values)
-        assert [tuple(place) for place in np.argwhere(~finite)] == [(0, 0), (2, 2)]
+        assert np.argwhere(~np.isfinite(pooled.values)).tolist() == [[0, 0], [2, 2]]
         assert pooled.at(0, 0).place == (1, 0)
     weights[:] = math.nan
     assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
@@ -107,10 +99,8 @@ def test_differences_are_pooled_without_a_map_of_them(pooling: Pooling) -> None:
 @pytest.mark.parametrize("tokens", [5, 32, 100])
 def test_the_mean_over_heads_includes_the_last_query(tokens: int) -> None:
     weights = np.random.default_rng(0).random((3, tokens, tokens)).astype(np.float32)
-    sentence = Sentence("", (), (), 0)
-    maps = AttentionMaps(sentence, "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
-    mean = maps.select(None).weights
-    np.testing.assert_allclose(mean, weights.astype(np.float64).mean(0), rtol=0, atol=1e-7)
+    maps = AttentionMaps(Sentence("", (), (), 0), "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
+    np.testing.assert_allclose(maps.select(None).weights, weights.astype(np.float64).mean(0), rtol=0, atol=1e-7)
     assert np.shares_memory(maps.select(1).weights, weights)
 
 
@@ -118,18 +108,15 @@ def test_the_mean_over_heads_includes_the_last_query(tokens: int) -> None:
 @pytest.mark.parametrize("room", [(1, 1), (14, 21), (40, 60)])
 def test_the_fitting_block_is_the_smallest_that_fits(tokens: int, room: tuple[int, int]) -> None:
     sizes = sorted({size for power in range(15) for size in (2**power, 3 * 2**power)})
-    fits = [size for size in sizes if all(-(-tokens // size) <= cells for cells in room)]
-    assert fitting_block(tokens, tokens, *room) == fits[0]
+    fits = (size for size in sizes if all(-(-tokens // size) <= cells for cells in room))
+    assert fitting_block(tokens, tokens, *room) == next(fits)
 
 
 def test_a_narrow_readout_of_a_block_keeps_the_ranges_and_the_maximum() -> None:
     shown = attention(100)
-    pooled = pool(shown, MapWindow(16, range(7), range(7)))
-    block = pooled.at(6, 0)
-    query, key = block.place
-    tokens = shown.query_tokens, shown.key_tokens
-    full = block_readout(block, *tokens, 200)
-    assert full == (
+    block = pool(shown, MapWindow(16, range(7), range(7))).at(6, 0)
+    (query, key), tokens = block.place, (shown.query_tokens, shown.key_tokens)
+    assert block_readout(block, *tokens, 200) == (
         f"max {block.largest:.4f}  mean {block.mean:.4f}  sum {block.total:.4f}  queries 96–99, keys 0–15  "
         f'at {query} "{tokens[0][query]}" → {key} "{tokens[1][key]}"'
     )
