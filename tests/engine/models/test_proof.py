@@ -20,12 +20,10 @@ from engine.demo import MODEL_DIRECTORY
 from engine.models.proof import prove
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.outline import Finding, LayerProof
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, written
-from tests.opening import edited_weights, open_folder, open_reader, with_config
-from tui.cli.headless import run_check
+from tests.opening import edited_weights, no_hurry, open_folder, open_reader, with_config
 from tui.screens.check_screen import describe_finding, summarise
 
 LAYER = Head("decoder", 1)
@@ -35,26 +33,18 @@ Spoil = Callable[[LayerWeights], LayerWeights]
 
 def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights, dtype: str = "auto") -> LayerProof:
     _, checkpoint, anatomy = open_folder(folder)
-    reader = open_reader(folder, dtype)
-    seen = reader.observe(lambda: None)
-    return prove(anatomy.modules[layer], spoil(read_layer(checkpoint, anatomy.modules[layer])), seen[layer])
+    module, seen = anatomy.modules[layer], open_reader(folder, dtype).observe(no_hurry)
+    return prove(module, spoil(read_layer(checkpoint, module)), seen[layer])
 
 
 @pytest.mark.parametrize(
     ("model_type", "modifiers"),
     [
-        ("llama", ""),
-        ("gpt2", ""),
-        ("gpt_neox", ""),
-        ("gpt_neo", "scale 1"),
-        ("qwen3", "query/key norm"),
-        ("olmo2", "query/key norm"),
-        ("gpt_oss", "attention sink"),
-        ("gemma2", "soft cap"),
-        ("bloom", "bias of the positions"),
-        ("t5", "bias of the positions"),
+        ("llama", ""), ("gpt2", ""), ("gpt_neox", ""), ("gpt_neo", "scale 1"), ("qwen3", "query/key norm"),
+        ("olmo2", "query/key norm"), ("gpt_oss", "attention sink"), ("gemma2", "soft cap"),
+        ("bloom", "bias of the positions"), ("t5", "bias of the positions"),
     ],
-)
+)  # fmt: skip
 def test_right_cuts_are_verified_and_the_models_modifiers_are_named(
     model_type: str, modifiers: str, tiny_model: TinyModel
 ) -> None:
@@ -65,21 +55,23 @@ def test_right_cuts_are_verified_and_the_models_modifiers_are_named(
     assert 0 <= proof.scores.residual < 1e-5
 
 
-def test_an_encoder_of_sound_is_run_on_sound_and_one_that_needs_more_says_so(
-    tiny_model: TinyModel,
-) -> None:
+def test_an_encoder_of_sound_is_run_on_sound_and_one_that_needs_more_says_so(tiny_model: TinyModel) -> None:
     assert proof_of(tiny_model("parakeet_encoder"), LAYER).output.holds
     with pytest.raises(EngineError, match=r"the model does not run: .*input_features"):
         proof_of(tiny_model("lasr_encoder"), LAYER)
 
 
+def changed(name: str, change: Callable[[Tensor], Any]) -> Spoil:
+    return lambda weights: replace(weights, **{name: change(getattr(weights, name))})
+
+
 def roll_heads(name: str) -> Spoil:
     """Give every head its neighbour's part."""
-    return lambda weights: replace(weights, **{name: getattr(weights, name).roll(1, 0)})
+    return changed(name, lambda part: part.roll(1, 0))
 
 
 def reverse_rows(name: str) -> Spoil:
-    return lambda weights: replace(weights, **{name: getattr(weights, name).flip(1)})
+    return changed(name, lambda part: part.flip(1))
 
 
 @pytest.mark.parametrize("model_type", ["llama", "gpt2", "gpt_neox", "qwen3", "bloom"])
@@ -109,29 +101,26 @@ def test_wrong_cuts_are_found(model_type: str, spoil: Spoil, breaks: str, tiny_m
 )
 def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel) -> None:
     # A key bias adds the same to all scores of a query, so no probability depends on it.
-    def forget(weights: LayerWeights) -> LayerWeights:
-        without: dict[str, Any] = {name: None}
-        return replace(weights, **without)
-
-    assert getattr(proof_of(tiny_model("gpt2"), LAYER, forget), breaks).holds is False
+    forgotten = changed(name, lambda bias: None)
+    assert getattr(proof_of(tiny_model("gpt2"), LAYER, forgotten), breaks).holds is False
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     _, checkpoint, anatomy = open_folder(folder)
-    reader = open_reader(folder, dtype)
-    weights = read_layer(checkpoint, anatomy.modules[LAYER])
-    before = {name: (each.dtype, each.clone()) for name, each in reader.model.state_dict().items()}
-    proof = prove(anatomy.modules[LAYER], weights, reader.observe(lambda: None)[LAYER])
-    assert proof.output.holds
-    assert proof.scores.holds
-    assert max(proof.output.residual, proof.scores.residual) < 1e-5
+    module, reader = anatomy.modules[LAYER], open_reader(folder, dtype)
+    weights = read_layer(checkpoint, module)
+    before = {name: each.clone() for name, each in reader.model.state_dict().items()}
+    proof = prove(module, weights, reader.observe(no_hurry)[LAYER])
+    for finding in (proof.output, proof.scores):
+        assert finding.holds
+        assert finding.residual < 1e-5
     wrong = replace(weights, value=weights.value.roll(1, 0))
-    assert prove(anatomy.modules[LAYER], wrong, reader.observe(lambda: None)[LAYER]).output.holds is False
+    assert prove(module, wrong, reader.observe(no_hurry)[LAYER]).output.holds is False
     for name, each in reader.model.state_dict().items():
-        assert before[name][0] == each.dtype
-        assert torch.equal(before[name][1], each)
+        assert each.dtype == before[name].dtype
+        assert torch.equal(each, before[name])
 
 
 def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
@@ -148,12 +137,12 @@ def with_biases(size: float, name: str, stored: Tensor) -> Tensor:
 
 
 def exchange_rows(name: str) -> Spoil:
-    def exchange(weights: LayerWeights) -> LayerWeights:
-        part = getattr(weights, name).clone()
-        part[1, [2, 3]] = part[1, [3, 2]]
-        return replace(weights, **{name: part})
+    def exchange(part: Tensor) -> Tensor:
+        exchanged = part.clone()
+        exchanged[1, [2, 3]] = part[1, [3, 2]]
+        return exchanged
 
-    return exchange
+    return changed(name, exchange)
 
 
 @pytest.mark.parametrize("size", [10.0, 30.0, 1000.0])
@@ -184,12 +173,12 @@ def test_the_demo_is_proven_in_bfloat16_and_exchanged_rows_are_found(tmp_path: P
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("model_type", ["olmo", "olmoe"])
 def test_clipping_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
-    copy = tiny_copy(model_type)
-    folder = rewritten(copy, lambda name, each: (3 * each).to(getattr(torch, dtype)), dtype=dtype, clip_qkv=0.5)
+    stored = getattr(torch, dtype)
+    folder = rewritten(tiny_copy(model_type), lambda _, each: (3 * each).to(stored), dtype=dtype, clip_qkv=0.5)
     right = proof_of(folder, LAYER)
-    assert (right.output.holds, right.scores.holds) == (True, True), right
-    assert "clipping" in right.output.note
-    assert "clipping" in right.scores.note
+    for finding in (right.output, right.scores):
+        assert finding.holds, right
+        assert "clipping" in finding.note
     assert proof_of(folder, LAYER, roll_heads("value")).output.holds is False
     assert proof_of(folder, LAYER, roll_heads("query")).scores.holds is False
 
@@ -218,14 +207,13 @@ def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: Tin
     assert all(float(row["residual"]) < 1e-5 for row in rows)
 
 
-def test_a_layout_that_is_not_the_models_is_wrong(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_layout_that_is_not_the_models_is_wrong(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = fused_places(Layout.BLOCKS, 4, 4)
     monkeypatch.setattr("engine.architectures.heads.fused_places", lambda layout, heads, shared: blocks)
-    with pytest.raises(EngineError, match="do not trust them"):
-        run_check(str(tiny_model("gpt_neox")), None, EngineOptions())
-    assert "2 layers: 0 verified, 2 WRONG" in capsys.readouterr().out
+    done = attn_tui("check", tiny_model("gpt_neox"))
+    assert done.returncode == 1
+    assert "do not trust them" in done.stderr
+    assert "2 layers: 0 verified, 2 WRONG" in done.stdout
 
 
 def test_rows_rounded_to_bfloat16_are_no_sink(tiny_model: TinyModel) -> None:
