@@ -107,36 +107,31 @@ def queries_and_keys(
 
     ``layers`` holds each layer's module, number of heads, and width of its keys' source.
     """
-    watches: dict[Head, Any] = {}
-    read: dict[Head, Tensor] = {}
-    hooks: list[Any] = []
-    for name, (module, heads, width) in layers.items():
+    watches, read, hooks = dict[Head, Any](), dict[Head, Tensor](), list[Any]()
+
+    def follow(name: Head, module: nn.Module, heads: int, width: int) -> None:
         of_both_sides = 2 if "Merged" in type(module).__name__ else 1  # the decoder's own keys first
-        watch = watches[name] = ScoreWatch((heads, TOKENS, of_both_sides * TOKENS))
+        watch: Any = ScoreWatch((heads, TOKENS, of_both_sides * TOKENS))
+        watches[name] = watch
 
-        def enter(
-            module: Any, args: tuple[Any, ...], named: dict[str, Any],
-            name: Head = name, width: int = width, watch: Any = watch,
-        ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
-            def alike(value: Any) -> Any:
-                if not isinstance(value, Tensor) or value.ndim != 3 or not value.is_floating_point():
-                    return value
-                is_stream = value.shape == (1, TOKENS, width)
-                if is_stream and (name not in read or name.stack == "cross"):  # its keys are made of the second input
-                    read[name] = value[0, 0].double()
-                return value[:, :1].expand_as(value).contiguous() if is_stream or name.stack == "cross" else value
+        def alike(value: Any) -> Any:
+            if not isinstance(value, Tensor) or value.ndim != 3 or not value.is_floating_point():
+                return value
+            is_stream = value.shape == (1, TOKENS, width)
+            if is_stream and (name not in read or name.stack == "cross"):  # its keys are made of the second input
+                read[name] = value[0, 0].double()
+            return value[:, :1].expand_as(value).contiguous() if is_stream or name.stack == "cross" else value
 
-            args, named = tuple(alike(each) for each in args), {key: alike(each) for key, each in named.items()}
+        def enter(module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            given = tuple(map(alike, args)), {key: alike(each) for key, each in named.items()}
             watch.__enter__()
-            return args, named
+            return given
 
-        def leave(module: Any, args: Any, named: Any, result: Any, watch: Any = watch) -> None:
-            watch.__exit__(None, None, None)
+        hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+        hooks.append(module.register_forward_hook(lambda *_: watch.__exit__(None, None, None)))
 
-        hooks += [
-            module.register_forward_pre_hook(enter, with_kwargs=True),
-            module.register_forward_hook(leave, with_kwargs=True),
-        ]
+    for name, layer in layers.items():
+        follow(name, *layer)
     inputs = inputs_of(model, token)
     with torch.no_grad():
         model(**{name: value for name, value in inputs.items() if "position" not in name})
