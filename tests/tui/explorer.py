@@ -240,6 +240,12 @@ def drawn_lines(app: Explorer, widget: Widget) -> list[str]:
     return [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
 
 
+def line_of(app: Explorer, text: str) -> int:
+    """Give the number of the one line on screen that a text stands in."""
+    (number,) = (number for number, line in enumerate(screen_text(app).splitlines()) if text in line)
+    return number
+
+
 def words(app: Explorer) -> str:
     """Give everything that is on screen, with its lines joined."""
     return " ".join(screen_text(app).split())

@@ -14,15 +14,9 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import outline
-from tests.tui.explorer import explorer, opening_screen, press, screen_text, settle, type_keys, words
-from tui.app.explorer import Explorer
+from tests.tui.explorer import explorer, line_of, opening_screen, press, screen_text, settle, type_keys, words
 from tui.app.main_screen import MainScreen
 from tui.widgets.menu import Menu
-
-
-def line_of(app: Explorer, text: str) -> int:
-    (place,) = (number for number, line in enumerate(screen_text(app).splitlines()) if text in line)
-    return place
 
 
 async def click(pilot: Pilot[None], x: int, y: int) -> None:
@@ -32,8 +26,13 @@ async def click(pilot: Pilot[None], x: int, y: int) -> None:
     await settle(pilot)
 
 
-async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(tiny_model: TinyModel) -> None:
+async def test_a_second_click_goes_into_the_head_to_the_rows_head_and_opens_a_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "4")
+        grid = app.views.active.query_one("TableGrid").region
+        for head in (0, 1):
+            await click(pilot, grid.x + 2, grid.y + 3)
+            assert app.session.shown.selected == Head("decoder", 0, head)
         await press(pilot, "3")
         row = line_of(app, " H2")
         await click(pilot, 7, row)
@@ -51,15 +50,6 @@ async def test_a_second_click_in_the_tree_goes_into_the_head_and_opens_a_layer(t
         assert "▶ L1" in screen_text(app), "the arrow does so at once"
 
 
-async def test_a_second_click_in_a_table_goes_to_the_rows_head(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0", size=(100, 30)) as (app, pilot):
-        await press(pilot, "4")
-        grid = app.views.active.query_one("TableGrid").region
-        for expected in (0, 1):
-            await click(pilot, grid.x + 2, grid.y + 3)
-            assert app.session.shown.selected == Head("decoder", 0, expected)
-
-
 async def test_a_click_on_a_line_that_has_gone_since_does_nothing() -> None:
     class Filled(App[None]):
         def compose(self) -> ComposeResult:
@@ -67,11 +57,11 @@ async def test_a_click_on_a_line_that_has_gone_since_does_nothing() -> None:
 
     async with Filled().run_test() as pilot:
         menu = pilot.app.query_one(Menu)
-        for line, highlighted in ((1, 1), (2, 1)):
+        for line in (1, 2):
             style = Style(meta={"option": line})
             menu.post_message(Click(menu, 1, line, 0, 0, 1, False, False, False, 1, line, style))
             await pilot.pause()
-            assert menu.highlighted == highlighted
+            assert menu.highlighted == 1
 
 
 async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(tiny_model: TinyModel) -> None:
@@ -92,17 +82,17 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
     async with opening_screen() as (app, pilot, screen):
         begun: list[str] = []
         monkeypatch.setattr(screen, "_begin", begun.append)
-        row = line_of(app, " somebody/deleted ")
-        for _ in range(3):
-            await pilot.click(offset=(5, row))
-        await pilot.pause()
-        assert "a click does not download; somebody/deleted is not on this machine: Enter downloads it" in words(app)
-        await type_keys(pilot, "slash", *"no/where")
-        await pilot.pause()
-        for _ in range(3):
-            await pilot.click(offset=(5, line_of(app, "as typed")))
-        await pilot.pause()
-        assert "a click does not download; no/where is not on this machine: Enter downloads it" in words(app)
+        for keys, line, name in (
+            ((), " somebody/deleted ", "somebody/deleted"),
+            (("slash", *"no/where"), "as typed", "no/where"),
+        ):
+            await type_keys(pilot, *keys)
+            await pilot.pause()
+            row = line_of(app, line)
+            for _ in range(3):
+                await pilot.click(offset=(5, row))
+            await pilot.pause()
+            assert f"a click does not download; {name} is not on this machine: Enter downloads it" in words(app)
         assert begun == []
         await type_keys(pilot, "enter")
         assert begun == ["no/where"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,14 +14,14 @@ import pytest
 from textual.events import Key
 from textual.widgets import Input
 
-from engine.values.errors import Superseded
-from engine.values.table import PIECE, LargeTable, Table
+from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.exporting import run
 from tests.tui.explorer import (
     drawn_lines,
     explorer,
     hold,
+    line_of,
     notices,
     press,
     screen_text,
@@ -106,10 +104,8 @@ async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model
         await press(pilot, "e")
         assert file_name(app) == f"{table}-3.jsonl", "the last choice is offered first"
         await type_keys(pilot, "escape")
-    rows = [json.loads(line) for line in (folder / f"{table}.jsonl").read_text().splitlines()]
     command = model, "ranks", "--layer", "1", "--format", "jsonl"
-    lines = run(*command).stdout.splitlines() + run(*command, "--head", "all").stdout.splitlines()
-    assert rows == [json.loads(line) for line in lines]
+    assert (folder / f"{table}.jsonl").read_text() == run(*command).stdout + run(*command, "--head", "all").stdout
 
 
 async def test_the_name_and_folder_can_be_changed_and_no_file_is_overwritten_unasked(
@@ -151,20 +147,17 @@ async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, fo
 async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await press(pilot, "e")
-        lines = screen_text(app).splitlines()
-        (y,) = (number for number, line in enumerate(lines) if "JSON lines" in line)
-        await pilot.click(offset=(lines[y].index("JSON lines") + 2, y))
+        y = line_of(app, "JSON lines")
+        await pilot.click(offset=(screen_text(app).splitlines()[y].index("JSON lines") + 2, y))
         await pilot.pause()
         assert file_name(app).endswith("-spectrum.jsonl")
-        (y,) = (number for number, line in enumerate(screen_text(app).splitlines()) if "as on screen" in line)
-        await pilot.click(offset=(20, y))
+        await pilot.click(offset=(20, line_of(app, "as on screen")))
         await until(pilot, lambda: [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"])
 
 
 async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
     tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     def endlessly(pieces: Iterable[Table], *rest: Any) -> int:
         return write_parts(itertools.cycle(list(pieces)), *rest)
 
@@ -182,21 +175,6 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         assert names(folder) == []
 
 
-def test_rows_are_counted_and_a_stopped_file_is_removed(folder: Path) -> None:
-    def give_up(rows: int) -> None:
-        raise Superseded("the engine has been stopped")
-
-    def pieces() -> Iterable[Table]:
-        return LargeTable("weights", ("name",), (("a",) for _ in range(40_000))).pieces()
-
-    seen: list[int] = []
-    assert write_parts(pieces(), folder / "a.csv", "csv", {}, seen.append) == 40_000
-    assert seen == list(range(0, 40_000, PIECE))
-    with pytest.raises(Superseded):
-        write_parts(pieces(), folder / "b.csv", "csv", {}, give_up)
-    assert names(folder) == ["a.csv"]
-
-
 async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "2")
@@ -212,9 +190,7 @@ async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: Tiny
         free = hold(app)
         app.main.read("another sentence")
         await type_keys(pilot, "P")
-        for keys, view in zip(
-            ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True
-        ):
+        for keys, view in {"T": "text", "3": "attention", "4": "circuits", "A": "maps", "CC": "compare"}.items():
             await type_keys(pilot, *keys)
             await until(pilot, lambda: app.views.active.is_waiting)
             await type_keys(pilot, "e", "a")
@@ -232,8 +208,7 @@ async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: Tiny
         found = "".join("".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text"))
         assert "".join(found.split()) == "".join(expected.split())
         assert "http" not in ElementTree.tostring(root, encoding="unicode").replace("http://www.w3.org/2000/svg", "")
-    coloured = next(folder.glob("*-ranks.ans")).read_text(encoding="utf-8")
-    assert "\x1b[" in coloured
+    assert b"\x1b[" in next(folder.glob("*-ranks.ans")).read_bytes()
 
 
 async def test_the_text_is_written_of_the_new_sentence_and_not_of_the_one_still_on_screen(
@@ -257,14 +232,14 @@ async def test_the_text_is_written_of_the_new_sentence_and_not_of_the_one_still_
         assert f" of {counts[0]} " in file.read_text(encoding="utf-8")
 
 
-async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(tiny_model: TinyModel, folder: Path) -> None:
-    begins = {".csv": b"stack,layer,", ".jsonl": b"{", ".svg": b"<svg", ".npz": b"PK", ".txt": b" ranks layer 1"}
+async def test_the_ending_of_a_typed_name_chooses_the_format(tiny_model: TinyModel, folder: Path) -> None:
+    begins = {"csv": b"stack,layer,", "jsonl": b"{", "svg": b"<svg", "npz": b"PK", "txt": b" ranks layer 1"}
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await press(pilot, "2")
         for number, (ending, begin) in enumerate(begins.items()):
-            name = f"mine{ending}"
+            name = f"mine.{ending}"
             await press(pilot, ":", *f"export {name}", "enter")
-            assert len(app.screen_stack) == 1
+            assert len(app.screen_stack) == 1, "it is written at once"
             assert (folder / name).read_bytes().startswith(begin)
             assert len(names(folder)) == 2 * number + 1
             await press(pilot, ":", *f"export {name}", "enter")
@@ -274,56 +249,46 @@ async def test_a_named_file_is_written_at_once_in_the_format_of_its_ending(tiny_
         await press(pilot, ":", *"export no/such.csv", "enter")
         assert "there is no folder" in said(app)
         assert file_name(app) == "such.csv"
+        await press(pilot, "escape", "e", "s")
+        for ending, begin in begins.items():
+            await press(pilot, "e", "tab", "ctrl+u", *f"b.{ending}", "enter")
+            assert (folder / f"b.{ending}").read_bytes().startswith(begin), "also after a picture"
 
 
-async def test_the_ending_of_a_typed_name_chooses_also_after_a_picture(tiny_model: TinyModel, folder: Path) -> None:
-    begins = {"a.csv": b"stack,layer,", "b.svg": b"<svg", "c.jsonl": b"{", "d.npz": b"PK"}
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (_, pilot):
-        await press(pilot, "2", "e", "s")
-        for name, begin in begins.items():
-            await press(pilot, "e", "tab", "ctrl+u", *name, "enter")
-            assert (folder / name).read_bytes().startswith(begin)
-
-
-async def test_an_unfinished_table_is_written_with_a_notice(tiny_model: TinyModel, folder: Path) -> None:
+async def test_an_unfinished_table_is_written_at_a_second_enter_and_with_a_notice(
+    tiny_model: TinyModel, folder: Path
+) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         for number, (key, view) in enumerate((("w", "overview"), ("w", "heads"), ("2", "ranks")), 1):
             await press(pilot, key)
-            assert app.views.active.view == view
-            assert not app.views.active.is_unfinished
-            app.views.active.is_unfinished = True
+            pane = app.views.active
+            assert (pane.view, pane.is_unfinished) == (view, False)
+            pane.is_unfinished = True
             app.clear_notifications()
-            await press(pilot, "e", "v", "enter")
-            assert len(list(folder.iterdir())) == number
+            await press(pilot, "e", "v")
+            assert said(app) == "still being computed; press Enter again to write it as it is"
+            await press(pilot, "enter")
+            assert len(names(folder)) == number
             (told,) = notices(app)
             assert told.startswith("not complete yet: ")
+        pane.is_unfinished = True
+        await press(pilot, "e", "v")
+        pane.is_unfinished = False
+        await press(pilot, "v")
+        assert len(names(folder)) == number + 1, "what is complete meanwhile is written at once"
+        assert not notice(app).startswith("not complete yet: ")
 
 
-@pytest.mark.parametrize("view", ["3", "4"])
-async def test_an_empty_view_is_not_written(view: str, tiny_model: TinyModel, folder: Path) -> None:
+async def test_an_empty_view_is_not_written(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-        free = hold(app)
-        await type_keys(pilot, "}", view)
-        await until(pilot, lambda: "computing …" in screen_text(app))
-        await type_keys(pilot, "e", "v")
-        assert said(app) == f"{app.views.active.view} is still empty; nothing was written"
-        free.set()
-        await until(pilot, lambda: not app.views.active.is_waiting)
-        await press(pilot, "v")
-        assert len(list(folder.iterdir())) == 1
-
-
-async def test_the_overview_is_unfinished_until_every_head_is_known(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "w")
-        pane = app.views.overview
-        assert pane.shown is not None
-        cells = pane.shown.cells
-        pane.shown, pane.is_unfinished = replace(pane.shown, cells=(*cells[:4], *[None] * 4)), True
-        await type_keys(pilot, "e", "v")
-        assert said(app) == "still being computed; press Enter again to write it as it is"
-        pane.shown, pane.is_unfinished = replace(pane.shown, cells=cells), False
-        await press(pilot, "v")
-        (file,) = folder.iterdir()
-        with file.open(encoding="utf-8") as lines:
-            assert all(all(row.values()) for row in csv.DictReader(lines))
+        for number, (keys, view) in enumerate((("}3", "attention"), ("4", "circuits"))):
+            free = hold(app)
+            await type_keys(pilot, *keys)
+            await until(pilot, lambda: "computing …" in screen_text(app))
+            await type_keys(pilot, "e", "v")
+            assert said(app) == f"{view} is still empty; nothing was written"
+            assert len(names(folder)) == number
+            free.set()
+            await until(pilot, lambda: not app.views.active.is_waiting)
+            await press(pilot, "v")
+            assert len(names(folder)) == number + 1
