@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 
 from textual.app import App
-from textual.events import Key
+from textual.events import Key, MouseDown, MouseEvent, MouseUp
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -141,6 +141,18 @@ async def press_slowly(pilot: Pilot[None], *keys: str) -> None:
     """Type, and wait after each key until everything is drawn."""
     for key in keys:
         await press(pilot, key)
+
+
+def mouse_event(kind: type[MouseEvent], x: int, y: int) -> MouseEvent:
+    """Make an event of the mouse's left button, without other keys."""
+    return kind(None, x, y, 0, 0, 1, False, False, False, x, y)
+
+
+async def click(pilot: Pilot[None], x: int, y: int) -> None:
+    """Click as a terminal tells of it, and wait for all that follows."""
+    for kind in (MouseDown, MouseUp):
+        pilot.app.post_message(mouse_event(kind, x, y))
+    await settle(pilot)
 
 
 async def resize(pilot: Pilot[None], width: int, height: int) -> None:

@@ -30,25 +30,17 @@ def burst(app: Explorer, *keys: str) -> None:
         send_key(app, key)
 
 
-def top(app: Explorer) -> type[object]:
-    return type(app.screen)
-
-
-async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_a_screen_that_is_closed_twice_leaves_the_one_below(folder: Path) -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await pilot.press("e", "tab")
-        assert top(app) is ExportScreen
+        assert isinstance(app.screen, ExportScreen)
         assert isinstance(app.focused, Input)
         burst(app, "enter", "enter")
         await settle(pilot)
         assert len(app.screen_stack) == 1
-        assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
-
+        assert len(list(folder.iterdir())) == 1
         await pilot.press("S")
-        assert top(app) is SentencesScreen
+        assert isinstance(app.screen, SentencesScreen)
         burst(app, "escape", "enter", "escape")
         await pilot.press("question_mark")
         burst(app, "escape", "enter", "escape")
@@ -69,8 +61,7 @@ async def test_a_late_escape_on_the_opening_screen_keeps_the_new_model_open() ->
         head = app.session.shown.selected
         assert head is not None
         assert app.engine is not before
-        spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
-        assert len(spectra) == 6
+        assert len(await asyncio.wrap_future(app.engine.head_spectra(head))) == 6
 
 
 async def test_a_view_left_at_once_does_not_take_the_focus_back() -> None:
@@ -101,12 +92,10 @@ async def test_letters_and_pasted_text_go_where_the_key_before_them_leads() -> N
             burst(app, *keys)
             await settle(pilot)
             assert isinstance(app.focused, Input), keys
-            assert app.focused.value.startswith(said), keys
-            assert app.focused.value == said or "home" in keys
+            assert app.focused.value == said, keys
             burst(app, *["escape"] * 4)
             await settle(pilot)
-            assert app.focused is not None
-            assert app.focused.id == app.main.tree_widget.id, keys
+            assert app.main.tree_widget.has_focus, keys
         assert app._driver is not None
         app._driver.send_message(events.Paste("qBi"))
         burst(app, "i", "ctrl+u")

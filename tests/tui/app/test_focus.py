@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from textual import events
 
-from engine.service.engine import Engine
-from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import change_to
-from tests.tui.explorer import explorer, opening_screen, press, resize, settle, type_keys
+from tests.tui.explorer import click, explorer, mouse_event, opening_screen, press, resize, settle, type_keys
 from tests.tui.invariants import disagreements
 
 
@@ -40,24 +38,17 @@ async def test_the_focused_view_is_active_at_once_and_stays_on_a_smaller_screen(
 async def test_a_click_outside_the_screen_keeps_the_focus() -> None:
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "unbound:app.tree")
-        for kind in (events.MouseDown, events.MouseUp):
-            app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
-        await settle(pilot)
+        await click(pilot, 192, 1)
         assert app.focused is app.main.tree_widget
-
-
-async def test_a_click_outside_the_opening_screen_keeps_the_focus_in_its_field() -> None:
     async with opening_screen() as (app, pilot, screen):
         for kind in (events.MouseDown, events.MouseUp):
-            app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
+            app.post_message(mouse_event(kind, 192, 1))
         await pilot.pause()
         assert screen.focused is screen.field
 
 
 async def test_a_model_without_the_zoomed_view_focuses_another_view(tiny_model: TinyModel) -> None:
-    first = tiny_model("llama")
-    two = Engine(EngineOptions(other=str(first)))
-    async with explorer(first, engine=two) as (app, pilot):
+    async with explorer(tiny_model("llama"), other=tiny_model("llama")) as (app, pilot):
         await press(pilot, "unbound:app.changes", "z")
         assert app.views.active.view == "changes"
         await change_to(pilot, tiny_model("gpt2"))
@@ -80,12 +71,11 @@ async def test_a_closing_screen_gives_the_focus_to_a_visible_view() -> None:
 async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await press(pilot, "2")
-        ranks, place = app.views.ranks.grid, app.views.ranks.grid.region
+        ranks = app.views.ranks.grid
+        x, y = ranks.region.x + 2, ranks.region.y + 2
         app.views.go_to("overview")
-        assert app.screen.get_widget_at(place.x + 2, place.y + 2)[0] is ranks, "it is on screen still"
-        app.screen._forward_event(
-            events.MouseDown(None, place.x + 2, place.y + 2, 0, 0, 1, False, False, False, place.x + 2, place.y + 2)
-        )
+        assert app.screen.get_widget_at(x, y)[0] is ranks, "it is on screen still"
+        app.screen._forward_event(mouse_event(events.MouseDown, x, y))
         assert app.focused is app.views.overview.map
         await settle(pilot)
         assert app.focused is app.views.overview.map

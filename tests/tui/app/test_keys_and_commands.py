@@ -12,17 +12,7 @@ from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
-from tests.tui.explorer import (
-    active_table,
-    explorer,
-    foot,
-    notices,
-    press,
-    screen_text,
-    shown,
-    type_keys,
-    until,
-)
+from tests.tui.explorer import active_table, explorer, foot, notices, press, screen_text, shown, type_keys, until
 from tui.app.explorer import Explorer
 from tui.drawing.readout import difference_readout
 from tui.screens.export_screen import ExportScreen

@@ -12,7 +12,7 @@ from textual.worker_manager import WorkerManager
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
-from tests.tui.explorer import PATIENCE, explorer, hold, type_keys
+from tests.tui.explorer import PATIENCE, explorer, hold, mouse_event, type_keys
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.cli import launch
@@ -83,12 +83,7 @@ async def test_events_after_the_end_are_no_error() -> None:
     assert not app.screen_stack
     passed_on = Key("j", "j")  # by the widget that had the focus
     passed_on._set_forwarded()
-    for event in (
-        Key("j", "j"),
-        passed_on,
-        Paste("j"),
-        *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE),
-    ):
+    for event in (Key("j", "j"), passed_on, Paste("j"), *(mouse_event(kind, 5, 5) for kind in MOUSE)):
         await app.on_event(event)
 
 

@@ -23,12 +23,7 @@ def _guide_is_dismissed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "view", "seen"),
-    [
-        ("T", "text", "looks at"),
-        ("A", "maps", "H1"),
-        ("P}PC", "compare", "L0H0"),
-    ],
+    ("keys", "view", "seen"), [("T", "text", "looks at"), ("A", "maps", "H1"), ("P}PC", "compare", "L0H0")]
 )
 async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
     model = str(tiny_model("llama"))

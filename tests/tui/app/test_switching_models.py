@@ -275,10 +275,7 @@ def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
     assert not any(thread.is_alive() for thread in begun)
 
 
-SAID: tuple[Message, ...] = (
-    HeadEntered(Head("decoder", 0, 1)),
-    PlaceWanted("ranks"),
-)
+SAID: tuple[Message, ...] = (HeadEntered(Head("decoder", 0, 1)), PlaceWanted("ranks"))
 """What views say that a person works in."""
 
 

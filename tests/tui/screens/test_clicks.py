@@ -6,7 +6,6 @@ import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.events import Click, MouseDown, MouseMove, MouseScrollDown, MouseUp
-from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from engine.store.history import remember_model
@@ -14,16 +13,19 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import outline
-from tests.tui.explorer import explorer, line_of, opening_screen, press, screen_text, settle, type_keys, words
+from tests.tui.explorer import (
+    click,
+    explorer,
+    line_of,
+    mouse_event,
+    opening_screen,
+    press,
+    screen_text,
+    type_keys,
+    words,
+)
 from tui.app.main_screen import MainScreen
 from tui.widgets.menu import Menu
-
-
-async def click(pilot: Pilot[None], x: int, y: int) -> None:
-    """Click as a terminal tells of it, and wait for all that follows."""
-    for kind in (MouseDown, MouseUp):
-        pilot.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
-    await settle(pilot)
 
 
 async def test_a_second_click_goes_into_the_head_to_the_rows_head_and_opens_a_layer(tiny_model: TinyModel) -> None:
@@ -111,7 +113,7 @@ async def test_the_mouse_over_a_removed_widget_is_no_error(
         await heatmap.remove()
         for kind in (MouseMove, MouseDown, MouseUp, MouseScrollDown):
             assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
-            app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
+            app.post_message(mouse_event(kind, *at))
             await pilot.pause()
             assert app.unexpected_error is None
 
