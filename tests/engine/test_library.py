@@ -15,6 +15,7 @@ import polars
 import pytest
 import torch
 import transformers
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 import engine
@@ -102,44 +103,44 @@ def test_another_open_model_is_compared_with(tiny_model: TinyModel) -> None:
         engine.open_model(tiny_model("llama"), use_cache=False).changes()
 
 
-def test_a_head_may_be_named_in_place_of_a_layer(demo: Model) -> None:
-    assert demo.circuits("L1H3").select("layer", "head").rows() == [(1, "3")]
-    assert demo.circuits("1.3").equals(demo.circuits(1, 3))
-
-
-def test_heads_and_layers_are_named_as_people_and_tables_do(demo: Model) -> None:
+def test_heads_layers_and_matrices_are_named_as_people_and_tables_do(demo: Model) -> None:
     heads: list[Any] = [3, "3", np.int64(3), "L1H3"]
     for head in heads:
         assert demo.ranks(1, head, "QK").select("layer", "head").rows() == [(1, "3")]
+    for circuits in (demo.circuits("L1H3"), demo.circuits("1.3")):
+        assert circuits.select("layer", "head").rows() == [(1, "3")]
+        assert circuits.equals(demo.circuits(1, 3))
     assert demo.ranks(head="L1H3").equals(demo.ranks("L1H3"))
-    assert demo.ranks(1, "all", "QK").equals(demo.ranks("L1", "ALL", "QK"))
+    assert demo.ranks(1, "all", "qk").equals(demo.ranks("L1", "ALL", "QK"))
     assert demo.ranks(head="all", matrix="QK")["layer"].to_list() == [0, 1, 2, 3]
-    np.testing.assert_array_equal(demo.spectrum(1, "QK"), demo.spectrum("L1", "QK"))
-    np.testing.assert_array_equal(demo.attention(TEXT, 1), demo.maps(TEXT, 1).weights)
-    np.testing.assert_array_equal(demo[1].W_Q, demo["L1"].W_Q)
-    np.testing.assert_array_equal(demo[1, 3].W_Q, demo["L1H3"].W_Q)
-    np.testing.assert_array_equal(demo.attention(TEXT, (1, 3)), demo.attention(TEXT, "L1H3"))
+    assert demo.weights("L1").height == demo.weights(1).height > 0
     offs: list[Any] = ["L0H0 L1H0", "L0H0, 1.0", [(0, 0), "L1H0"]]
-    for off in offs:
-        np.testing.assert_array_equal(demo.attention(TEXT, 2, off=off), demo.attention(TEXT, 2, off=["L0H0", "L1H0"]))
+    same = [
+        (demo.spectrum(1, "QK"), demo.spectrum("L1", "qk")),
+        (demo.attention(TEXT, 1), demo.maps(TEXT, 1).weights),
+        (demo.attention(TEXT, (1, 3)), demo.attention(TEXT, "L1H3")),
+        (demo[1].W_Q, demo["L1"].W_Q),
+        (demo[1, 3].W_Q, demo["L1H3"].W_Q),
+        *((demo.attention(TEXT, 2, off=off), demo.attention(TEXT, 2, off=["L0H0", "L1H0"])) for off in offs),
+    ]
+    for one, other in same:
+        np.testing.assert_array_equal(one, other)
 
 
-def test_matrices_are_named_in_any_case(demo: Model) -> None:
-    assert demo.ranks(1, 0, "qk").equals(demo.ranks(1, 0, "QK"))
-    np.testing.assert_array_equal(demo.spectrum("L1H0", "ov"), demo.spectrum("L1H0", "OV"))
+def arrays_of(model: Model, name: str) -> list[NDArray[Any]]:
+    head = model[name]
+    return [*head.arrays().values(), head.W_Q, *(model.spectrum(name, matrix) for matrix in ("Q", "QK"))]
 
 
 def test_arrays_are_the_callers_own(tiny_model: TinyModel) -> None:
     module = torch.nn.MultiheadAttention(32, 4)
     for model in (engine.open_model(tiny_model("llama"), use_cache=False), engine.open_module(module)):
         for name in ("L0H1", "L0"):
-            head, ranks = model[name], model.ranks(0, whole_layers=True)
-            given = [*head.arrays().values(), head.W_Q, *(model.spectrum(name, matrix) for matrix in ("Q", "QK"))]
+            ranks, given = model.ranks(0, whole_layers=True), arrays_of(model, name)
             before = [array.copy() for array in given]
             for array in given:
                 array += 1
-            again = [*head.arrays().values(), head.W_Q, *(model.spectrum(name, matrix) for matrix in ("Q", "QK"))]
-            for one, other in zip(before, again, strict=True):
+            for one, other in zip(before, arrays_of(model, name), strict=True):
                 np.testing.assert_array_equal(one, other)
             assert model.ranks(0, whole_layers=True).equals(ranks)
 
@@ -153,8 +154,7 @@ def test_heads_that_are_off_change_later_maps(demo: Model) -> None:
 def test_a_repr_has_few_lines_and_names_the_stacks(demo: Model, tiny_model: TinyModel) -> None:
     for model in (demo, engine.open_model(tiny_model("t5"), use_cache=False)):
         assert 1 <= len(repr(model).splitlines()) <= 5
-        for name in model.outline.stacks:
-            assert name in repr(model)
+        assert all(name in repr(model) for name in model.outline.stacks)
     assert repr(demo["L1H0"]).startswith("L1H0: a head of model.layers.1.self_attn")
     assert repr(model["cross.L1H0"]).startswith("cross L1H0: a head of decoder.block.1")
 
@@ -216,8 +216,9 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: engine.open_model("demo", dtype="fp16"), "no dtype is named 'fp16'; give auto, float32, bfloat16"),
     (lambda model: model.heads("labels"), "no part 'labels'"),
     (lambda model: model.table("nothing"), "there is no table 'nothing'"),
-    (lambda model: model.attention("", "L0"), "."),
-    (lambda model: model.ranks("L0H77"), "77"),
+    (lambda model: model.attention("", "L0"), "the sentence is empty"),
+    (lambda model: model.ranks("L0H77"), "there is no head L0H77: the layer has heads 0 to 7"),
+    (lambda model: model.weights("L1H2"), "all heads of a layer; ask for L1, or"),
 ]
 
 
@@ -235,12 +236,6 @@ def test_refusals_are_one_line(ask: Callable[[Model], Any], said: str, demo: Mod
 def test_errors_pickle(error: EngineError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
-
-
-def test_parameters_belong_to_layers_not_heads(demo: Model) -> None:
-    assert demo.weights("L1").height == demo.weights(1).height > 0
-    with pytest.raises(EngineError, match="all heads of a layer; ask for L1, or"):
-        demo.weights("L1H2")
 
 
 def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
@@ -264,10 +259,11 @@ def test_a_check_goes_on_after_a_layer_with_nan_and_takes_one_layer(tiny_copy: T
     with edited_weights(folder) as weights:
         weights["layers.1.self_attn.v_proj.weight"][0, 0] = float("nan")
     model = engine.open_model(folder, use_cache=False)
-    checked = {(row["layer"], row["identity"]): row for row in model.check().to_dicts()}
-    assert [row["verdict"] for row in checked.values()] == ["verified"] * 2 + ["not verifiable"] * 2
-    assert checked[1, "output"]["note"].startswith("layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers")
-    assert model.check("L0").rows() == [tuple(row.values()) for (layer, _), row in checked.items() if layer == 0]
+    checked = model.check()
+    assert checked["verdict"].to_list() == ["verified"] * 2 + ["not verifiable"] * 2
+    note = checked.filter(layer=1, identity="output")["note"].item()
+    assert note.startswith("layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers")
+    assert model.check("L0").equals(checked.filter(layer=0))
 
 
 def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, calls_of: CallsOf) -> None:
@@ -314,12 +310,10 @@ def test_the_process_is_left_as_it_was() -> None:
 
 def test_threads_may_share_a_model(demo: Model) -> None:
     texts = [" ".join(TEXT.split()[:count]) for count in range(1, 7)] * 4
-    expected = [demo.attention(text, "L1") for text in texts]
     model = engine.open_model("demo", use_cache=False)
     with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda text: model.attention(text, "L1"), texts)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for text, found in zip(texts, pool.map(lambda text: model.attention(text, "L1"), texts), strict=True):
+            np.testing.assert_array_equal(found, demo.attention(text, "L1"))
 
 
 def test_parameters_with_two_names_count_once(tiny_model: TinyModel) -> None:
