@@ -54,7 +54,6 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     ids = list(dict.fromkeys(each for some in both for each in some.first(query.top)))
     ids.sort(key=lambda each: -max(some.share(each) for some in both))
     texts = _texts_of_both(ids, words, second_words, own, second or own)
-    place = (prompt.position, prompt.tokens[prompt.position])
     difference = _difference_cells(model, query, words, [some.logits for some in both])
     rows: list[tuple[Cell, ...]] = []
     for each in ids:
@@ -65,7 +64,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
             beside += [*second.of(each), second.share(each) - own.share(each) if is_known else NOTHING]
         if shuffled is not None:
             beside.append(shuffled.change(each))
-        rows.append((*place, rank, each, texts[each], *numbers, *beside, *difference))
+        rows.append((*prompt.place, rank, each, texts[each], *numbers, *beside, *difference))
     yield RowGroup(rows)
 
 
@@ -244,7 +243,7 @@ def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
     text, *against = measured.texts(predictor.words)
     of: tuple[Cell, ...] = (measured.token, text)
     note = "of the logit before the model caps it" if found.is_before_cap else NOTHING
-    end: tuple[Cell, ...] = (found.logit, note, *against, *([found.measured] if against else ()))
+    end: tuple[Cell, ...] = (found.logit, note, *prompt.place, *against, *([found.measured] if against else ()))
     rows: list[tuple[Cell, ...]] = [
         (head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()
     ]
@@ -273,14 +272,14 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     yield None
     for head, after in predictor.logits_without_each(prompt, missing, model.check, by_mean=query.by_mean):
         off = head_argument(head, model.outline.stacks)
-        (found[head],) = _ablation_cells(logits, after, [measured.token], off, measured, predictor.words)
+        (found[head],) = _ablation_cells(logits, after, [measured.token], off, prompt, measured, predictor.words)
     (text, *_) = measured.texts(predictor.words)
     yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
 
 
 def _ablate_together(model: OpenModel, query: Query) -> Groups:
     after = yield from _without_heads(model, query)
-    predictor, _, logits = yield from read_prompt(model, query)
+    predictor, prompt, logits = yield from read_prompt(model, query)
     measured = measured_logit(query, logits, predictor.words, predictor.name)
     if query.token is None and query.against is None:
         several = [each.topk(min(query.top, len(each))).indices.tolist() for each in (logits, after)]
@@ -288,13 +287,19 @@ def _ablate_together(model: OpenModel, query: Query) -> Groups:
     else:
         tokens = [measured.token]
     off = " ".join(head_argument(head, model.outline.stacks) for head in query.off)
-    rows = _ablation_cells(logits, after, tokens, off, measured, predictor.words)
+    rows = _ablation_cells(logits, after, tokens, off, prompt, measured, predictor.words)
     named = zip(tokens, predictor.words.texts(tokens), rows, strict=True)
     yield RowGroup([(NOTHING, NOTHING, NOTHING, token, text, *cells) for token, text, cells in named])
 
 
 def _ablation_cells(
-    logits: Tensor, after: Tensor, tokens: Sequence[int], off: str, measured: MeasuredLogit, words: Words
+    logits: Tensor,
+    after: Tensor,
+    tokens: Sequence[int],
+    off: str,
+    prompt: Prompt,
+    measured: MeasuredLogit,
+    words: Words,
 ) -> Iterator[tuple[Cell, ...]]:
     """Fill the cells of tokens from ``probability_before`` on; chance is the same changes shuffled among the tokens."""
     shuffled, shares = ShuffledChanges(logits, after), [each.double().softmax(0) for each in (logits, after)]
@@ -307,5 +312,5 @@ def _ablation_cells(
         logit, new_logit = float(logits[token]), float(after[token])
         yield (
             share, new_share, new_share - share, shuffled.change(token),
-            logit, new_logit, new_logit - logit, shuffled.logit_change, off, *difference,
+            logit, new_logit, new_logit - logit, shuffled.logit_change, off, *prompt.place, *difference,
         )  # fmt: skip

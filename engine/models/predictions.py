@@ -53,6 +53,11 @@ class Prompt:
     tokens: tuple[str, ...]
     position: int
 
+    @property
+    def place(self) -> tuple[int, str]:
+        """The position and the token there."""
+        return self.position, self.tokens[self.position]
+
 
 class Predictor:
     """A loaded model with its language-modelling head. ``check`` is called before each layer, and may raise to stop.

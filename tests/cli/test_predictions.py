@@ -138,6 +138,10 @@ def test_a_position_and_a_mask_can_be_chosen(tiny_model: TinyModel) -> None:
     own = Own(folder, "gpt2")
     (row,) = exported(folder, "predictions", "--text", TEXT, "--position", "2", "--top", "1")
     assert float(row["logit"]) == pytest.approx(float(own.run().logits[0, 2].max()), abs=1e-4)
+    assert (row["position"], row["at"]) == ("2", " sat")
+    for view in ("contributions", "ablation"):
+        for each in exported(folder, view, "--text", TEXT, "--position", "2"):
+            assert (each["position"], each["at"], each["token"]) == ("2", " sat", row["token"])
     folder = tiny_model("bert", with_head=True)
     asked = [
         exported(folder, "predictions", "--text", text, "--top", "3") for text in ("the [MASK] sat", "the cat sat")

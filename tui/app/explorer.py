@@ -235,7 +235,7 @@ class Explorer(TerminalApp):
 
     async def _warn_if_not_saved(self) -> None:
         if said := await asyncio.to_thread(trouble):
-            self.notify(said, severity="warning", timeout=6)
+            self.notify(said, severity="warning")
 
     def report(self, progress: Progress) -> None:
         """Pass on the progress of long work; may be called on any thread."""

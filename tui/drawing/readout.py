@@ -187,7 +187,7 @@ def block_readout(
 def largest_weights(
     begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None
 ) -> str:
-    """Name as many of the largest weights as fit, and their row's sum where it is not one.
+    """Name as many of the largest weights as fit, and their row's sum where it is neither one nor theirs.
 
     Where not even the largest fits, its token is left out.
 
@@ -215,7 +215,7 @@ def largest_weights(
         shown = float(weights[order[:count]].sum())
         line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''}"
         if cell_len(line + of) <= width:
-            return line if of == OF_ALL else line + of
+            return line if of == OF_ALL or of.endswith(f"{shown:.3f}") else line + of
     return line if cell_len(line) <= width or not order else f"{begin} {order[0]} {weights[order[0]]:.3f}"
 
 

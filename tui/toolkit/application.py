@@ -34,6 +34,9 @@ WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """The classes of screens by their columns and rows."""
 
+TROUBLE_TIMEOUT = 6
+"""Seconds that a warning or an error stays: it is longer than other messages, and says what to do next."""
+
 MOMENT = 0.01
 """Seconds."""
 
@@ -233,7 +236,8 @@ class TerminalApp(App[None]):
         markup: bool = False,
     ) -> None:
         """Show a message literally."""
-        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        usual = self.NOTIFICATION_TIMEOUT if severity == "information" else TROUBLE_TIMEOUT
+        seconds = usual if timeout is None else timeout
         self.post_message(Notify(LastingNotification(message, title, severity, seconds, markup=markup)))
 
     def on_notify(self, event: Notify) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.binding import Binding, BindingType
 
@@ -19,7 +20,6 @@ from engine.values.views import (
     ABLATION,
     CONTRIBUTIONS,
     HEADS,
-    LENS,
     PREDICTIONS,
     VIEWS,
     Scope,
@@ -29,7 +29,7 @@ from engine.values.views import (
     ring_of,
 )
 from tui.drawing.facts import brief_notice, distance_text, short_name, subject_of
-from tui.drawing.numbers import fit_number, short_number
+from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
 from tui.drawing.text import escape_text, first_fitting, quote_text
@@ -50,13 +50,9 @@ from tui.widgets.table_grid import TableGrid
 def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
     """Name what a table is of, and with a second model open, which model."""
     outline, name, is_of_model = stores.outline, shown.selected, view.scope is Scope.MODEL
-    is_of_token = "position" in view.options and "position" not in dict(view.title_columns) and view is not LENS
-    at = shown.position if is_of_token else None
     parts = []
     if not is_of_model:
         parts.append(Part("all layers", " ") if name is None else head_part(name, outline))
-    elif at is not None:
-        parts.append(fact_part(f"position {at}"))
     if shown.off.heads and "text" in view.options:
         if "off" in view.options:
             parts.append(off_part(shown.off, outline.stacks, " · " if not is_of_model else "  " if parts else " "))
@@ -428,8 +424,10 @@ class TablePane(RowsPane):
         row, explanation, readout = self._row, "", ""
         if self.shown is not None and row:
             column = self.grid.column
-            said = meaning(column) if self.view == HEADS.name else ""
-            explanation, readout = self._lines(column, row[column], said or explain(column, self.view))
+            said = explain(column, self.view)
+            if self.view == HEADS.name or cell_len(said) > self.explanation_line.size.width:
+                said = meaning(column) or said
+            explanation, readout = self._lines(column, row[column], said)
         if not self.is_filtering:
             self.explanation_line.show(explanation)
         self.readout_line.show(readout)
@@ -607,8 +605,9 @@ class CellPane(TablePane):
         numbers = [said[name] for name in ("total", "model", "unexplained", "weight")]
         width = self.readout_line.size.width
         text = self._number(column, cell, width) if isinstance(cell, int | float) else escape_text(cell or "")
-        total, model, left, weight = map(short_number, numbers)
-        between = (f" · model {model} · left {left}", f" · left {left}", "")
+        total, model, _, weight = map(short_number, numbers)
+        unexplained = f" · unexplained {brief_number(abs(numbers[2]), 2)}"
+        between = (f" · model {model}{unexplained}", unexplained, "")
         ways = [f"sum {total}{words} · weight {weight}" for words in between]
         ways += [
             f"sum {fit_number(numbers[0], digits)} · weight {fit_number(numbers[-1], digits)}" for digits in (5, 4)

@@ -412,7 +412,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
         await pilot.pause()
-        assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
+        assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean cos²")
         await pilot.press("tab", "shift+tab")
         assert app.main.prompt.input.value == "ov_overlap"
         await pilot.press("enter")

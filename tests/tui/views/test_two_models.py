@@ -66,7 +66,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         assert pane.grid.row is not None
         assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
         assert CHANGES.ranked_by[0] in screen_text(app)
-        assert "the larger of qk_distance and ov_distance" in shown(pane.explanation_line)
+        assert "larger of qk_ and ov_distance" in shown(pane.explanation_line)
         await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 3)
         await press(pilot, "[")
