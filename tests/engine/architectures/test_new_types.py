@@ -15,9 +15,7 @@ from engine.values.heads import Head
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.opening import assert_same_heads, edited_weights, open_folder, refusal, with_config
-from tests.tiny_configurations import tiny_configuration
-
-PART = "self_attn."
+from tests.tiny_configurations import save_tiny, tiny_configuration
 
 SPELLINGS = [
     *((names, "o_proj") for names in SEPARATE_NAMES),
@@ -40,10 +38,10 @@ def rename(folder: Path, names: Mapping[str, str]) -> None:
     """Replace parts of the names of a checkpoint's tensors."""
     with edited_weights(folder) as tensors:
         for name in list(tensors):
-            new = name
-            for old, other in names.items():
-                new = new.replace(old, other)
-            tensors[new] = tensors.pop(name)
+            tensor = tensors.pop(name)
+            for old, new in names.items():
+                name = name.replace(old, new)
+            tensors[name] = tensor
 
 
 def add_copies(folder: Path, old: str, new: str) -> None:
@@ -52,12 +50,17 @@ def add_copies(folder: Path, old: str, new: str) -> None:
         tensors |= {name.replace(old, new): each.clone() for name, each in tensors.items() if old in name}
 
 
+def test_an_unknown_type_opens_with_a_note(unknown: Path, llama: Path) -> None:
+    assert_same_heads(unknown, llama)
+    assert "unheard_of" in " ".join(open_folder(unknown)[2].outline.notes)
+
+
 @pytest.mark.parametrize(("names", "output"), SPELLINGS)
 def test_separate_projections_are_found_under_every_known_name(
     names: tuple[str, str, str], output: str, unknown: Path, llama: Path
 ) -> None:
     spelled = dict(zip(("q_proj", "k_proj", "v_proj"), names, strict=True)) | {"o_proj": output}
-    rename(unknown, {f"{PART}{old}.": f"{PART}{new}." for old, new in spelled.items()})
+    rename(unknown, {f"self_attn.{old}.": f"self_attn.{new}." for old, new in spelled.items()})
     assert_same_heads(unknown, llama)
 
 
@@ -112,7 +115,7 @@ def test_linear_attention_is_recognised_by_the_tensors_beside_it(unknown: Path) 
 
 def test_cross_attention_of_gpt2_is_no_grouped_attention(tmp_path: Path) -> None:
     model = tiny_models.build(tiny_configuration("gpt2", add_cross_attention=True))
-    _, checkpoint, anatomy = open_folder(tiny_models.save(model, tmp_path / "model"))
+    _, checkpoint, anatomy = open_folder(tiny_models.save(model, tmp_path))
     module = anatomy.modules[Head("cross", 0)]
     assert (module.outline.heads, module.outline.key_value_heads) == (4, 4)
     attention: Any = model.h[0].crossattention
@@ -122,10 +125,10 @@ def test_cross_attention_of_gpt2_is_no_grouped_attention(tmp_path: Path) -> None
     torch.testing.assert_close(weights.value.flatten(0, 1), attention.c_attn.weight.T[32:])
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "null", '"text"', "3", "\udcff\udcfe"])
+@pytest.mark.parametrize("content", ["", "{", "null", '"text"', "3"])
 def test_a_damaged_configuration_is_named(content: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    (folder / "config.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    (folder / "config.json").write_text(content)
     assert "config.json" in refusal(folder)
 
 
@@ -150,23 +153,15 @@ def test_a_head_count_that_is_left_out_is_the_types_default_with_a_note(tiny_cop
     assert "defaults of its type" in " ".join(outline.notes)
 
 
-SMALL_STATE = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 320}
-
-
-@pytest.mark.parametrize(
-    ("model_type", "settings"),
-    [("mamba", SMALL_STATE), ("rwkv", {**SMALL_STATE, "attention_hidden_size": 32}), ("fnet", {})],
-)
-def test_a_type_without_attention_heads_is_named(model_type: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    tiny_models.build(tiny_models.configuration(model_type, **settings)).save_pretrained(tmp_path / "model")
-    assert f"'{model_type}' have no softmax attention" in refusal(tmp_path / "model")
+@pytest.mark.parametrize("model_type", ["mamba", "rwkv", "fnet"])
+def test_a_type_without_attention_heads_is_named(model_type: str, tmp_path: Path) -> None:
+    assert f"'{model_type}' have no softmax attention" in refusal(save_tiny(model_type, tmp_path))
 
 
 def test_values_may_read_another_width_than_keys(tmp_path: Path) -> None:
-    settings = {"intra_bottleneck_size": 16, "true_hidden_size": 16, "embedding_size": 32}
-    tiny_models.build(tiny_models.configuration("mobilebert", **settings)).save_pretrained(tmp_path / "model")
-    _, checkpoint, anatomy = open_folder(tmp_path / "model")
+    folder = save_tiny("mobilebert", tmp_path, intra_bottleneck_size=16, true_hidden_size=16, embedding_size=32)
+    _, checkpoint, anatomy = open_folder(folder)
     for name, module in anatomy.modules.items():
         weights = read_layer(checkpoint, module).of_head(0)
-        shapes = {matrix: tuple(weights[f"W_{matrix}"].shape) for matrix in "QKVO"}
-        assert shapes == {matrix: anatomy.outline.layer(name).shape(matrix, False) for matrix in "QKVO"}
+        for matrix in "QKVO":
+            assert weights[f"W_{matrix}"].shape == anatomy.outline.layer(name).shape(matrix, False)
