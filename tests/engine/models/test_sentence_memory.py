@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.exporting import refusal
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
-from tests.tui.explorer import explorer, screen_text, settle
+from tests.tui.explorer import explorer, screen_text, settle, until
 from tui.drawing.facts import model_facts
 
 GB = 10**9
@@ -73,15 +72,10 @@ def test_a_model_goes_where_it_was_wanted_or_over_all_devices(placement: Placeme
     ("placement", "said"),
     [
         (placed(PLAIN, main=10 * GB), "26 GB to read a sentence (bfloat16), 10 GB are free in main memory"),
-        (
-            placed(CONVERTED, main=40 * GB),
-            "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra still work; "
-            "for attention try --dtype auto or a machine with more memory",
-        ),
-        (
-            placed(PLAIN, main=10 * GB, may_spread=False),
-            "; for attention try --device auto or a machine with more memory",
-        ),
+        (placed(CONVERTED, main=40 * GB), "52 GB to read a sentence (float32), 40 GB are free in main memory; its "
+         "spectra still work; for attention try --dtype auto or a machine with more memory"),
+        (placed(PLAIN, main=10 * GB, may_spread=False),
+         "; for attention try --device auto or a machine with more memory"),
         (placed(CONVERTED, "cuda", 80 * GB, main=40 * GB), "40 GB are free on cpu, where it is loaded first"),
         (placed(PLAIN, "cuda", 16 * GB), "16 GB are free on cuda"),
         (placed(PLAIN, "cuda", 16 * GB), "--device cpu"),
@@ -89,7 +83,7 @@ def test_a_model_goes_where_it_was_wanted_or_over_all_devices(placement: Placeme
         (placed(PLAIN, "cuda:1", 16 * GB, (80 * GB,), may_spread=False), "16 GB are free on cuda:1"),
         (placed(PLAIN, "cuda", 16 * GB, (16 * GB,), has_accelerate=False), "pip install accelerate"),
     ],
-)
+)  # fmt: skip
 def test_a_model_that_does_not_fit_is_refused_with_the_next_step(placement: Placement, said: str) -> None:
     assert said in placement.refusal
 
@@ -130,17 +124,17 @@ async def test_the_pane_says_why_no_sentence_is_read_and_reads_it_when_there_is_
     async with explorer(tiny_model("llama"), head="L0H0", size=(160, 50)) as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
-        assert "1.0 kB are free in main memory" in app.views.attention.message
+        pane = app.views.attention
+        assert "1.0 kB are free in main memory" in pane.message
         app.main.read(SENTENCE)
         await settle(pilot)
-        assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention.message
-        assert "its spectra still work" in app.views.attention.message
+        assert "to read a sentence (float32), 1.0 kB are free in main memory; its spectra still work" in pane.message
         for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # the folder's name decides where lines break
             assert word in screen_text(app).split()
         monkeypatch.undo()
         app.main.read(SENTENCE)
         await settle(pilot)
-        assert app.views.attention.heatmap.pooled is not None
+        assert pane.heatmap.pooled is not None
 
 
 async def test_the_models_page_shows_what_a_sentence_takes(tiny_model: TinyModel) -> None:
@@ -181,27 +175,26 @@ def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:
 async def test_the_first_sentence_waits_for_the_model_and_says_so(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = OpenModel.read
+    read, free = OpenModel.read, threading.Event()
 
-    def slowly(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
-        time.sleep(0.3)
+    def held_back(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
+        while not free.wait(0.01):
+            yield None
         return (yield from read(self, text, off))
 
-    monkeypatch.setattr("tui.state.store.PATIENCE", 0.0)
-    monkeypatch.setattr(OpenModel, "read", slowly)  # a short wait shows no message
+    monkeypatch.setattr(OpenModel, "read", held_back)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("3")
-        said: list[str] = []
-        monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))
-        for text in (SENTENCE, "the dog"):
+
+        async def read_and_say(text: str, said: str) -> None:
+            free.clear()
             app.main.read(text)
+            await until(pilot, lambda: app.views.attention.message.endswith(f" is {said} the sentence …"))
+            free.set()
             await settle(pilot)
-        said = [message.split(" is ")[1] for message in said if " is " in message]
-        own = [message for message in said if not message.startswith("loading: ")]  # which a slow machine shows, too
-        assert [message for message, _ in groupby(own)] == [
-            "getting ready to read the sentence …",
-            "reading the sentence …",
-        ]
+
+        await read_and_say(SENTENCE, "getting ready to read")
+        await read_and_say("the dog", "reading")
 
 
 def test_only_the_named_gpu_is_asked_and_one_that_cannot_be_has_no_free_memory(
@@ -215,9 +208,8 @@ def test_only_the_named_gpu_is_asked_and_one_that_cannot_be_has_no_free_memory(
             raise torch.AcceleratorError("CUDA error: out of memory")
         return 10 + number, 100
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    for name, answer in (("is_available", True), ("device_count", 3), ("current_device", 0)):
+        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
     monkeypatch.setattr(torch.cuda, "mem_get_info", free)
     need = SentenceNeed(1, 0, 1, "float32", "")
     assert choose_placement("a model", need, "cuda:1").device == "cuda:1"
