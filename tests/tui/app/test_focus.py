@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 
 from tests.conftest import TinyModel
@@ -79,3 +80,33 @@ async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() 
         assert app.focused is app.views.overview.map
         await settle(pilot)
         assert app.focused is app.views.overview.map
+
+
+async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "2")
+        table = app.focused
+        app.app_focus = False
+        await pilot.pause()
+        assert not app.query("*:focus")
+        app.views.go_to("spectra", takes_focus=False)
+        await pilot.pause()
+        app.app_focus = True
+        await pilot.pause()
+        assert app.focused is not table
+        assert app.views.active.has_focus_within
+
+
+@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
+async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(size: tuple[int, int]) -> None:
+    async with explorer("demo", size=size) as (app, pilot):
+        await press(pilot, "4")
+        for view in ("overview", "spectra", "directions", "attention"):
+            app.views.go_to(view, takes_focus=False)
+            await pilot.pause()
+            assert app.views.active.view == view
+            assert app.views.active.has_focus_within
+        app.main.action_tree()
+        app.views.go_to("ranks", takes_focus=False)
+        await pilot.pause()
+        assert app.main.tree_widget.has_focus

@@ -2,64 +2,41 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import events
 
 from engine.analysis import heads
-from engine.analysis.heads import Part
-from engine.service.engine import Engine
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
-from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.tui.explorer import (
-    active_table,
-    explorer,
-    foot,
-    press,
-    press_slowly,
-    screen_text,
-    settle,
-    shown,
-    type_keys,
-    until,
-    words,
-)
-from tui.app.explorer import Explorer
+from tests.engine.service.test_progress import hold_back
+from tests.tui.explorer import active_table, explorer, foot, press, screen_text, settle, shown, type_keys, until, words
 from tui.state.session import Side
 from tui.views.compare_view import ComparePane
 
 TEXT = "the cat sat on the mat and the dog"
 
 
-def is_in_view(app: Explorer) -> bool:
-    """Say whether the active view has the keys."""
-    return app.focused is not None and app.views.active in app.focused.ancestors
-
-
 @pytest.mark.parametrize(("size", "is_hidden"), [((80, 24), True), ((160, 50), False)])
 async def test_unzooming_gives_the_focus_back_to_the_tree(size: tuple[int, int], is_hidden: bool) -> None:
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
         await press(pilot, "4", "unbound:app.tree", "z")
-        assert is_in_view(app)
+        assert app.views.active.has_focus_within
         assert app.main.tree_widget.display is not is_hidden
         await press(pilot, "j", "z")
         assert app.main.tree_widget.has_focus
         await press(pilot, "4", "z", "z")
-        assert is_in_view(app), "which had them before"
+        assert app.views.active.has_focus_within, "which had the keys before"
         await press(pilot, "unbound:app.tree", "z", "2", "z")
-        assert app.views.active is app.views.ranks
-        assert is_in_view(app), "where a person has gone meanwhile"
+        assert app.views.ranks.has_focus_within, "where a person has gone meanwhile"
 
 
 async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
-        await press_slowly(pilot, "6", "unbound:table.fold")
+        await press(pilot, "6")
+        await press(pilot, "unbound:table.fold")
         said = words(app)
         assert ":fold unfolds norms" in said
         assert "--fold-norm" not in said
@@ -130,18 +107,18 @@ async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model
 async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model: TinyModel, tmp_path: Path) -> None:
     base = tiny_model("llama")
     folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
-    engine = Engine(EngineOptions(use_cache=False, other=str(base)))
-    async with explorer(folder, engine=engine, text=TEXT, head="L1H1", size=(200, 40)) as (app, pilot):
+    async with explorer(folder, other=base, text=TEXT, head="L1H1", size=(200, 40)) as (app, pilot):
         await press(pilot, "3", "D")
         assert "L1H1 · other model less this one" in shown(app.views.attention.title_line)
         app.session.change(selected=Head("decoder-delta", 1, 1))
+        refused = "a change of weights has no attention; choose the stack decoder"
         for key in ("3", "T"):
             await press(pilot, key)
             text = screen_text(app)
-            assert "a change of weights has no attention; choose the stack decoder" in text, key
+            assert refused in text, key
             assert "other model less" not in text, key
             assert "other less" not in text, key
-            assert app.views.attention.message == "a change of weights has no attention; choose the stack decoder"
+            assert app.views.attention.message == refused
 
 
 async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
@@ -152,8 +129,7 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
             if "attn-tui export" in screen_text(app):
                 break
             await press(pilot, "j")
-        lines = [line.strip(" │") for line in screen_text(app).splitlines()]
-        said = " ".join(filter(None, lines))
+        said = " ".join(words(app).replace("│", " ").split())
         assert f"--text '{text}'" in said
         assert "--off L0H3" in said
 
@@ -170,7 +146,8 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         table = active_table(app)
         app.post_message(events.Paste(" < 2\nand head > 0\n"))
         await until(pilot, lambda: table.counts == (1, 4))
-        await press_slowly(pilot, "escape", "3", "up", "x")
+        await press(pilot, "escape", "3")
+        await press(pilot, "up", "x")
         await press(pilot, "slash", *"value > -9")
         assert foot(app) == "filter: value > -9"
         await press(pilot, "enter")
@@ -182,39 +159,17 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         assert app.views.active.view == "attention"
 
 
-def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Have no row of the table of all heads come before an event is set."""
-    free, make = threading.Event(), heads._part
-
-    def late(*asked: Any) -> Work[Part]:
-        while not free.wait(0.01):
-            yield None
-        return (yield from make(*asked))
-
-    monkeypatch.setattr(heads, "_part", late)
-    return free
-
-
-CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"
-"""A filter that leaves no row of the head that is selected."""
-
-
 async def test_keys_about_a_row_say_that_there_is_none_yet(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = heads_held_back(monkeypatch)
+    free, _ = hold_back(monkeypatch, heads, "_part")
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await type_keys(pilot, *"ww")
+        active_table(app).filter_by("layer = 1 and head > 1 and ov_stable_rank > 0")  # no row of the selected head
         await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
-        for key, said in (
-            ("P", "no rows yet"),
-            ("space", "no row"),
-            ("enter", "no row"),
-            ("j", "no row"),
-            ("o", "no row"),
-        ):
+        for key in ("P", "space", "enter", "j", "o"):
             await type_keys(pilot, key)
-            assert said in foot(app)
+            assert ("no rows yet" if key == "P" else "no row") in foot(app), key
         free.set()
         await settle(pilot)
         assert not app.session.shown.pins

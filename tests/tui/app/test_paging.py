@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets._toast import Toast
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, screen_text, type_keys, until
+from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
 from tui.app.explorer import Explorer
 from tui.screens.help_screen import HelpScreen
 from tui.views.tree import HeadTree
-from tui.widgets.key_line import KeyLine
 from tui.widgets.spectra import SpectraView
 
 TEXT = "the cat sat on the mat and the dog ran to the cat " * 3
@@ -42,14 +38,6 @@ def place_of(app: Explorer) -> object:
     return getattr(focused, "cursor", focused.scroll_offset)
 
 
-def is_at(app: Explorer, place: object) -> bool:
-    return place_of(app) == place
-
-
-def has_left(app: Explorer, place: object) -> bool:
-    return place_of(app) != place
-
-
 async def test_page_keys_work_in_every_view_list_and_menu(tiny_model: TinyModel) -> None:
     model = tiny_model("llama", num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, head_dim=16)
     async with explorer(model, size=(60, 14), text=TEXT, head="L1H3") as (app, pilot):
@@ -58,33 +46,29 @@ async def test_page_keys_work_in_every_view_list_and_menu(tiny_model: TinyModel)
             await press(pilot, "g", "g")
             first = place_of(app)
             for on, back in (("ctrl+d", "ctrl+u"), ("ctrl+f", "ctrl+b")):
-                await type_keys(pilot, on)
-                await until(pilot, partial(has_left, app, first))
-                await type_keys(pilot, back)
-                await until(pilot, partial(is_at, app, first))
+                await press(pilot, on)
+                assert place_of(app) != first, (keys, on)
+                await press(pilot, back)
+                assert place_of(app) == first, (keys, back)
             if len(app.screen_stack) > 1:
                 await type_keys(pilot, "q")
 
 
-def shows(app: Explorer, screen: Screen[object], line: str) -> bool:
-    """Say whether a screen is on top again, and its keys are at the foot."""
-    return app.screen is screen and app.query_one(KeyLine).render().plain == line
-
-
 async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
-        for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B\t", "To the field")):
-            await press(pilot, *("tab" if key == "\t" else key for key in keys))
-            menu, line = app.screen, app.query_one(KeyLine).render().plain
+        for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B tab", "To the field")):
+            await press(pilot, *keys.split())
+            menu, line = app.screen, foot(app)
             await press(pilot, "?")
             assert isinstance(app.screen, HelpScreen)
             assert said in screen_text(app)
             assert "in this menu" in screen_text(app)
-            assert app.query_one(KeyLine).render().plain == "/ Search  esc Close"
-            await type_keys(pilot, "q")
-            await until(pilot, partial(shows, app, menu, line))
-            await type_keys(pilot, "q")
-            await until(pilot, lambda: len(app.screen_stack) == 1)
+            assert foot(app) == "/ Search  esc Close"
+            await press(pilot, "q")
+            assert app.screen is menu
+            assert foot(app) == line
+            await press(pilot, "q")
+            assert len(app.screen_stack) == 1
 
 
 async def test_ctrl_l_draws_the_screen_and_boxes_over_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,38 +81,6 @@ async def test_ctrl_l_draws_the_screen_and_boxes_over_it_again(monkeypatch: pyte
             await pilot.pause(0.1)
             assert list(stale(app)) == []
             await type_keys(pilot, "escape")
-
-
-async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window() -> None:
-    async with explorer("demo") as (app, pilot):
-        await type_keys(pilot, "2")
-        table = app.focused
-        app.app_focus = False
-        await pilot.pause()
-        assert not app.query("*:focus")
-        app.views.go_to("spectra", takes_focus=False)
-        await pilot.pause()
-        app.app_focus = True
-        await pilot.pause()
-        assert app.focused is not table
-        assert app.focused is not None
-        assert app.views.active in app.focused.ancestors
-
-
-@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
-async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(size: tuple[int, int]) -> None:
-    async with explorer("demo", size=size) as (app, pilot):
-        await press(pilot, "4")
-        for view in ("overview", "spectra", "directions", "attention"):
-            app.views.go_to(view, takes_focus=False)
-            await pilot.pause()
-            assert app.views.active.view == view
-            assert app.focused is not None
-            assert app.views.active in app.focused.ancestors
-        app.main.action_tree()
-        app.views.go_to("ranks", takes_focus=False)
-        await pilot.pause()
-        assert app.main.tree_widget.has_focus
 
 
 async def test_a_message_that_expires_while_it_is_shown_goes_at_once() -> None:
