@@ -68,9 +68,13 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
     end = monotonic() + PATIENCE
     while not holds():
-        assert isinstance(pilot.app, Explorer)
         assert monotonic() < end, screen_text(pilot.app)
         await pilot.pause(LOOK)
+
+
+async def until_shown(pilot: Pilot[None], text: str) -> None:
+    """Wait until a text is on screen, whose lines are joined."""
+    await until(pilot, lambda: text in words(pilot.app))
 
 
 def rests(app: Explorer) -> bool:
@@ -238,7 +242,7 @@ def titled(line: Line) -> str:
     return shown(line).partition("  →")[0]
 
 
-def screen_text(app: Explorer) -> str:
+def screen_text(app: App[None]) -> str:
     """Give everything that is on screen, as text."""
     if not app.screen_stack:
         return "no screen: the program has been left"
@@ -252,13 +256,13 @@ def drawn_lines(app: Explorer, widget: Widget) -> list[str]:
     return [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
 
 
-def line_of(app: Explorer, text: str) -> int:
+def line_of(app: App[None], text: str) -> int:
     """Give the number of the one line on screen that a text stands in."""
     (number,) = (number for number, line in enumerate(screen_text(app).splitlines()) if text in line)
     return number
 
 
-def words(app: Explorer) -> str:
+def words(app: App[None]) -> str:
     """Give everything that is on screen, with its lines joined."""
     return " ".join(screen_text(app).split())
 

@@ -42,12 +42,8 @@ VIEWS = {
 }
 """What is looked at: on a terminal of what size, by which keys."""
 
-
-TERMINALS = {
-    "truecolor": {"COLORTERM": "truecolor"},
-    "256": {"COLORTERM": ""},
-}
-"""What a terminal of so many colours, in rich's words, says of itself."""
+TERMINALS = {"truecolor": "truecolor", "256": ""}
+"""The COLORTERM of a terminal of so many colours, in rich's words."""
 
 NAMED = (
     (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
@@ -56,10 +52,8 @@ NAMED = (
 )  # fmt: skip
 """The sixteen colours as xterm shows them (XTerm-col.ad)."""
 
-Shown = tuple[int, int, int]
 
-
-def shown(colour: Color, colours: str) -> Shown:
+def shown(colour: Color, colours: str) -> tuple[int, int, int]:
     """Give what a terminal of so many colours shows of a colour (xterm's 256colres.h)."""
     sent = colour.downgrade(COLOR_SYSTEMS[colours])
     if sent.triplet is not None:
@@ -112,8 +106,7 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
     what: str, colours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    for name, value in TERMINALS[colours].items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLORTERM", TERMINALS[colours])
     size, keys = VIEWS[what]
     found: set[str] = set()
     async with explorer("demo", text=TEXT, head="L0H3", size=size) as (app, pilot):
@@ -131,15 +124,15 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
 
 async def test_letters_have_the_terminals_own_colour_under_the_ansi_theme(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-    for name, value in {"COLORTERM": "", "TERM": "screen"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLORTERM", "")
+    monkeypatch.setenv("TERM", "screen")
     async with explorer("demo", text=TEXT, head="L0H3") as (app, pilot):
         assert app.theme == ANSI
         for key in ("w", "e", "escape", "question_mark"):
             await press(pilot, key)
-            letters = [(text, style) for text, style in written(app) if not DRAWN.fullmatch(text)]
-            assert len(letters) > 20
-            assert not [each for each in letters if each[1].color is not None and not each[1].color.is_default], key
+            inks = [style.color for text, style in written(app) if not DRAWN.fullmatch(text)]
+            assert len(inks) > 20
+            assert [ink for ink in inks if ink is not None and not ink.is_default] == [], key
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "nord", "dracula", "solarized-light"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-import threading
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
-from tests.opening import hold_up, no_hurry, open_reader
-from tests.tui.explorer import explorer, press, screen_text, settle, shown_map, type_keys, until
+from tests.opening import no_hurry, open_reader
+from tests.tui.explorer import explorer, hold, notices, press, screen_text, settle, shown_map, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
@@ -82,10 +81,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         assert app.main.sentence_input.value == "the do"
         await type_keys(pilot, "escape")
         assert app.focused is app.views.attention.heatmap
-    assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
-        "a mat",
-        "the dog",
-    ]
+    assert [json.loads(line) for line in history_file().read_text("utf-8").splitlines()] == ["a mat", "the dog"]
     async with explorer(folder) as (app, pilot):
         await type_keys(pilot, "i", "t", "up", "up")
         assert app.main.sentence_input.value == "a mat"
@@ -194,19 +190,15 @@ async def test_a_sentence_typed_before_the_model_is_open_is_read(
         assert app.sentences.listed == ("a mat", "the cat")
 
 
-async def test_a_file_that_cannot_be_written_is_said_once(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_cannot_be_written_is_said_once(tiny_model: TinyModel) -> None:
     history_file().parent.parent.mkdir(parents=True)
     history_file().parent.write_text("a file where the folder should be", encoding="utf-8")
-    notices: list[str] = []
-    monkeypatch.setattr(Explorer, "notify", lambda app, message, **settings: notices.append(message))
-    async with explorer(tiny_model("gpt2")) as (app, _):
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
         for text in ("a", "b"):
             app.sentences.submit(text)
         app.sentences._disk.submit(lambda: None).result()  # when both have been written, or not
-        assert len(notices) == 1
-        assert notices[0] == "cannot save sentences for the next start: File exists"
+        await pilot.pause()
+        assert notices(app) == ["cannot save sentences for the next start: File exists"]
         assert app.sentences.newest_first == ("b", "a")
 
 
@@ -301,8 +293,7 @@ async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(t
 
 async def test_a_sentence_read_while_the_list_is_open_is_marked_and_the_cursor_stays(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        free = threading.Event()
-        hold_up(app.engine, free)
+        free = hold(app)
         await type_keys(pilot, "i", *"adog", "enter", "S", "G")
         screen = app.screen
         assert isinstance(screen, SentencesScreen)
@@ -325,13 +316,9 @@ async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyMod
             assert app.session.shown.sentence == sentence
             assert app.views.active.view == (view if place < 5 else "attention"), keys
             assert app.views.active.has_focus_within, keys
-
-
-@pytest.mark.parametrize(("measure", "view"), [("entropy", "overview"), ("ov_energy_rank", "attention")])
-async def test_the_overview_of_a_measure_in_the_sentence_stays(measure: str, view: str, tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await type_keys(pilot, "w")
-        app.session.change(overview=measure)
-        await settle(pilot)
-        await press(pilot, "i", *"a dog sat", "enter")
-        assert app.views.active.view == view
+        for measure, view in (("entropy", "overview"), ("ov_energy_rank", "attention")):
+            await type_keys(pilot, "colon", *"overview", "enter")
+            app.session.change(overview=measure)
+            await settle(pilot)
+            await press(pilot, "i", *f"of {measure}", "enter")
+            assert app.views.active.view == view

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from textual.pilot import Pilot
@@ -15,39 +13,36 @@ from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.survey_folder import SurveyFolder
 from engine.values.table import Table
 from tests.engine.surveys.small_survey import MODELS, STEPS, small_survey, value, write_checkpoint
+from tests.exporting import written
+from tests.tui.explorer import screen_text, until, until_shown, words
 from tui.app import survey_explorer
 from tui.app.survey_explorer import SurveyExplorer
 
+COLUMNS = ("stack", "layer", "head", "label", "induction")
+
 
 @pytest.fixture
-def survey_folder(tmp_path: Path) -> SurveyFolder:
+def survey(tmp_path: Path) -> SurveyFolder:
     """Write a small survey."""
     return small_survey(tmp_path / "survey")
 
 
-def screen_text(app: SurveyExplorer) -> str:
-    """Give everything that is on screen, as text."""
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-
-
-async def until(pilot: Pilot[None], app: SurveyExplorer, holds: Callable[[str], bool]) -> str:
-    """Wait until something is true of the screen, and give its text."""
-    end = monotonic() + 60
-    while not holds(text := screen_text(app)):
-        assert monotonic() < end, text
-        await pilot.pause(0.02)
-    return text
+@pytest.fixture
+def empty_survey(tmp_path: Path) -> SurveyFolder:
+    """Make a survey of nothing yet."""
+    made = SurveyFolder(tmp_path / "survey")
+    made.create({})
+    return made
 
 
 @asynccontextmanager
-async def survey_explorer_on(
-    folder: SurveyFolder, size: tuple[int, int] = (80, 24)
+async def explorer_of(
+    survey: SurveyFolder, size: tuple[int, int] = (80, 24), *, head: str | None = None, said: str = ""
 ) -> AsyncIterator[tuple[SurveyExplorer, Pilot[None]]]:
-    """Open the explorer on a survey, and wait until it has read it."""
-    app = SurveyExplorer(folder)
+    """Open the explorer on a survey, and wait until it says something, or else until it has read the survey."""
+    app = SurveyExplorer(survey, head)
     async with app.run_test(size=size) as pilot:
-        await until(pilot, app, lambda text: "H0 ind" in text or "L0H0" in text)
-        await until(pilot, app, lambda text: bool(app.main.labels))
+        await until(pilot, lambda: said in words(app) if said else "H0" in screen_text(app) and bool(app.main.labels))
         yield app, pilot
 
 
@@ -57,13 +52,14 @@ def readout(model: str, step: int, layer: int, head: int) -> str:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait until what each does is drawn."""
     for key in keys:
         await pilot.press(key)
         await pilot.pause()
 
 
-async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey: SurveyFolder) -> None:
+    async with explorer_of(survey) as (app, pilot):
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
         await press(pilot, "left")
         assert readout(MODELS[0], 10, 0, 0) in screen_text(app)
@@ -75,17 +71,14 @@ async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey_fold
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
 
 
-@pytest.mark.parametrize(
-    ("head", "said"), [("L1H1", readout(MODELS[0], 100, 1, 1)), ("L7", "no L7; give a head (L1H0)")]
-)
-async def test_it_begins_at_the_head_of_the_command_line(survey_folder: SurveyFolder, head: str, said: str) -> None:
-    app = SurveyExplorer(survey_folder, head)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, app, lambda text: said in text)
+async def test_it_begins_at_the_head_of_the_command_line(survey: SurveyFolder) -> None:
+    for head, said in (("L1H1", readout(MODELS[0], 100, 1, 1)), ("L7", "no L7; give a head (L1H0)")):
+        async with explorer_of(survey, head=head, said=said):
+            pass
 
 
-async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey: SurveyFolder) -> None:
+    async with explorer_of(survey) as (app, pilot):
         await press(pilot, "slash", *"indu", "enter")
         text = screen_text(app)
         assert "curve L1H0 · induction · induction since step 10" in text
@@ -97,8 +90,8 @@ async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey_fol
         assert "curve L1H0" in screen_text(app)
 
 
-async def test_a_colon_goes_to_heads_steps_measures_and_models(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_a_colon_goes_to_heads_steps_measures_and_models(survey: SurveyFolder) -> None:
+    async with explorer_of(survey) as (app, pilot):
         for typed, said in (
             ("L1H1", readout(MODELS[0], 100, 1, 1)),
             ("12", readout(MODELS[0], 10, 1, 1)),
@@ -106,15 +99,15 @@ async def test_a_colon_goes_to_heads_steps_measures_and_models(survey_folder: Su
             ("qk_stable_rank", "step 10 · L1H1 11 · chance 6"),
         ):
             await press(pilot, "colon", *typed, "enter")
-            await until(pilot, app, lambda text, said=said: said in text)  # type: ignore[misc]
+            await until_shown(pilot, said)
         await press(pilot, "colon", *"L7", "enter")
         assert "no L7; give a head (L1H0), step, measure or model" in screen_text(app)
         await press(pilot, "escape", "m")
-        await until(pilot, app, lambda text: "ov_stable_rank" in text and "chance 1 " in text)
+        await until(pilot, lambda: "ov_stable_rank" in screen_text(app) and "chance 1 " in screen_text(app))
 
 
-async def test_the_same_head_of_all_models_is_drawn_with_signs(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder, (160, 50)) as (app, pilot):
+async def test_the_same_head_of_all_models_is_drawn_with_signs(survey: SurveyFolder) -> None:
+    async with explorer_of(survey, (160, 50)) as (app, pilot):
         await press(pilot, "C")
         assert f"● two {value(MODELS[1], 100, 0, 0):.4g}" in screen_text(app)
         await press(pilot, "B")
@@ -122,25 +115,22 @@ async def test_the_same_head_of_all_models_is_drawn_with_signs(survey_folder: Su
         assert "survey two" in screen_text(app)
 
 
-async def test_what_failed_is_counted_and_a_message_goes_with_the_next_key(survey_folder: SurveyFolder) -> None:
-    survey_folder.write_failure(CheckpointName(MODELS[0], "step5", 5), "it is cut short")
-    survey_folder.gather_failures()
-    survey_folder.write(CheckpointName("a/b"), Table.of_rows("ranks", ("layer",), [(0,)]), "{}")
-    async with survey_explorer_on(survey_folder) as (app, pilot):
-        await until(pilot, app, lambda text: "4 checkpoints · 3 models · 1 failed" in text)
+async def test_what_failed_is_counted_and_a_message_goes_with_the_next_key(survey: SurveyFolder) -> None:
+    survey.write_failure(CheckpointName(MODELS[0], "step5", 5), "it is cut short")
+    survey.gather_failures()
+    survey.write(CheckpointName("a/b"), Table.of_rows("ranks", ("layer",), [(0,)]), "{}")
+    async with explorer_of(survey) as (app, pilot):
+        await until_shown(pilot, "4 checkpoints · 3 models · 1 failed")
         await press(pilot, "n")
         assert "nothing was searched" in screen_text(app)
         await press(pilot, "left")
         assert "⏎ Open" in screen_text(app)
 
 
-async def test_stacks_are_named_where_a_model_has_several(tmp_path: Path) -> None:
-    folder = SurveyFolder(tmp_path / "survey")
-    folder.create({})
+async def test_stacks_are_named_where_a_model_has_several(empty_survey: SurveyFolder) -> None:
     rows = [(stack, 0, "0", "", 0.25) for stack in ("encoder", "decoder")]
-    columns = ("stack", "layer", "head", "label", "induction")
-    folder.write(CheckpointName("a/b"), Table.of_rows("patterns", columns, rows), "{}")
-    async with survey_explorer_on(folder) as (app, pilot):
+    empty_survey.write(CheckpointName("a/b"), Table.of_rows("patterns", COLUMNS, rows), "{}")
+    async with explorer_of(empty_survey) as (app, pilot):
         for name in ("encoder L0", "decoder L0"):
             text = screen_text(app)
             assert f"heads of {name} · induction" in text
@@ -149,74 +139,63 @@ async def test_stacks_are_named_where_a_model_has_several(tmp_path: Path) -> Non
             await press(pilot, "down")
 
 
-async def test_tables_without_measures_of_heads_are_named(tmp_path: Path) -> None:
-    folder = SurveyFolder(tmp_path / "survey")
-    folder.create({})
-    folder.write(CheckpointName("a/b"), Table.of_rows("lens", ("position", "token"), [(0, "a")]), "{}")
-    app = SurveyExplorer(folder)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, app, lambda text: "lens: no measures of heads; add one of ranks" in text)
+async def test_tables_without_measures_of_heads_are_named(empty_survey: SurveyFolder) -> None:
+    empty_survey.write(CheckpointName("a/b"), Table.of_rows("lens", ("position", "token"), [(0, "a")]), "{}")
+    async with explorer_of(empty_survey, said="lens: no measures of heads; add one of ranks"):
+        pass
 
 
-async def test_a_survey_whose_checkpoints_all_failed_says_so(tmp_path: Path) -> None:
-    folder = SurveyFolder(tmp_path / "survey")
-    folder.create({})
-    folder.write_failure(CheckpointName("a/b"), "it is cut short")
-    folder.gather_failures()
-    app = SurveyExplorer(folder)
-    async with app.run_test(size=(80, 24)) as pilot:
-        assert "waiting" not in await until(pilot, app, lambda text: "1 checkpoint failed; failures.parquet" in text)
+async def test_a_survey_whose_checkpoints_all_failed_says_so(empty_survey: SurveyFolder) -> None:
+    empty_survey.write_failure(CheckpointName("a/b"), "it is cut short")
+    empty_survey.gather_failures()
+    async with explorer_of(empty_survey, said="1 checkpoint failed; failures.parquet") as (app, _):
+        assert "waiting" not in screen_text(app)
 
 
-async def test_a_checkpoint_that_is_gone_is_named(tmp_path: Path) -> None:
-    folder, run = SurveyFolder(tmp_path / "survey"), tmp_path / "run"
-    folder.create({})
+async def test_a_checkpoint_that_is_gone_is_named(empty_survey: SurveyFolder, tmp_path: Path) -> None:
+    run = tmp_path / "run"
     run.mkdir()
-    columns = ("stack", "layer", "head", "label", "induction")
-    table = Table.of_rows("patterns", columns, [("decoder", 0, "0", "induction", 0.25)])
-    folder.write(CheckpointName(str(run), "checkpoint-10", 10, is_of_run=True), table, "{}")
-    async with survey_explorer_on(folder, (160, 50)) as (app, pilot):
+    table = Table.of_rows("patterns", COLUMNS, [("decoder", 0, "0", "induction", 0.25)])
+    empty_survey.write(CheckpointName(str(run), "checkpoint-10", 10, is_of_run=True), table, "{}")
+    async with explorer_of(empty_survey, (160, 50)) as (app, pilot):
         assert "curve L0H0 · induction · induction ─" in screen_text(app), "one checkpoint tells no step since which"
         await press(pilot, "enter")
         assert f"{run}/checkpoint-10 is not here any more" in screen_text(app)
 
 
-async def test_a_new_checkpoint_appears(survey_folder: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_checkpoint_appears(survey: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+    async with explorer_of(survey) as (app, pilot):
         assert "4 checkpoints" in screen_text(app)
-        write_checkpoint(survey_folder, MODELS[0], 1000)
-        await until(pilot, app, lambda text: readout(MODELS[0], 1000, 0, 0) in text)  # until a key has moved the cursor
+        write_checkpoint(survey, MODELS[0], 1000)
+        await until_shown(pilot, readout(MODELS[0], 1000, 0, 0))  # until a key has moved the cursor
         await press(pilot, "left")
-        write_checkpoint(survey_folder, MODELS[0], 10_000)
-        text = await until(pilot, app, lambda text: "6 checkpoints" in text)
-        assert readout(MODELS[0], 100, 0, 0) in text
+        write_checkpoint(survey, MODELS[0], 10_000)
+        await until_shown(pilot, "6 checkpoints")
+        assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
 
 
-async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey: SurveyFolder) -> None:
+    async with explorer_of(survey) as (app, pilot):
         app.main.layer_map.action_move(0, -1)
         app.main.show(app.main.over_steps)
-        await until(pilot, app, lambda text: readout(MODELS[0], 10, 0, 0) in text)
+        await until_shown(pilot, readout(MODELS[0], 10, 0, 0))
 
 
-async def test_a_survey_that_has_nothing_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_survey_that_has_nothing_yet_is_waited_for(
+    empty_survey: SurveyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
-    folder = SurveyFolder(tmp_path / "survey")
-    folder.create({})
-    app = SurveyExplorer(folder)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, app, lambda text: "waiting for the survey's first checkpoint" in text)
-        small_survey(folder.path)
-        await until(pilot, app, lambda text: readout(MODELS[0], 100, 0, 0) in text)
+    async with explorer_of(empty_survey, said="waiting for the survey's first checkpoint") as (_, pilot):
+        small_survey(empty_survey.path)
+        await until_shown(pilot, readout(MODELS[0], 100, 0, 0))
 
 
-async def test_the_measure_is_written_and_a_curve_copied(survey_folder: SurveyFolder, folder: Path) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_the_measure_is_written_and_a_curve_copied(survey: SurveyFolder, folder: Path) -> None:
+    async with explorer_of(survey) as (app, pilot):
         await press(pilot, "e")
-        await until(pilot, app, lambda text: (folder / "induction.csv").exists())
-        with (folder / "induction.csv").open() as file:
-            rows = list(csv.DictReader(file))
+        await until(pilot, (folder / "induction.csv").exists)
+        rows = written(folder, "induction.csv")
         assert len(rows) == 16
         assert {float(row["induction"]) for row in rows if row["layer"] == "1" and row["head"] == "0"} == {
             value(MODELS[0], step, 1, 0) for step in STEPS
@@ -227,8 +206,8 @@ async def test_the_measure_is_written_and_a_curve_copied(survey_folder: SurveyFo
         assert app.clipboard == repr(value(MODELS[0], 100, 0, 0))
 
 
-async def test_enter_opens_the_checkpoint_at_the_head(survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder) as (app, pilot):
+async def test_enter_opens_the_checkpoint_at_the_head(survey: SurveyFolder) -> None:
+    async with explorer_of(survey) as (app, pilot):
         opened: list[list[str]] = []
         app.open_explorer = opened.append  # type: ignore[method-assign, assignment]  # no terminal to give away
         await press(pilot, "down", "left", "enter")
@@ -236,8 +215,8 @@ async def test_enter_opens_the_checkpoint_at_the_head(survey_folder: SurveyFolde
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
-async def test_it_fits_its_terminal(size: tuple[int, int], survey_folder: SurveyFolder) -> None:
-    async with survey_explorer_on(survey_folder, size) as (app, pilot):
+async def test_it_fits_its_terminal(size: tuple[int, int], survey: SurveyFolder) -> None:
+    async with explorer_of(survey, size) as (app, pilot):
         assert "L1" in screen_text(app), "the map has room"
         await press(pilot, "z", "question_mark", "escape", "tab", "pagedown", "G")
         strips = app.screen._compositor.render_strips()
