@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 from textual.app import App
 from textual.events import Key, MouseDown, MouseEvent, MouseUp
@@ -28,6 +29,7 @@ from tests.toolkit import count_paintings
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
+from tui.views.pane import Pane
 from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 from tui.widgets.line import Line
@@ -159,6 +161,43 @@ async def click(pilot: Pilot[None], x: int, y: int) -> None:
     await settle(pilot)
 
 
+async def see(
+    pilot: Pilot[None],
+    *keys: str,
+    slowly: bool = False,
+    view: str | None = None,
+    selected: str | None = None,
+    pinned: str | None = None,
+    off: str | None = None,
+    title: str | None = None,
+    foot: str | None = None,
+    text: str | None = None,
+    no_text: str | None = None,
+) -> None:
+    """Type, wait until everything is drawn, and compare what is there then.
+
+    Parameters
+    ----------
+    slowly : to wait after each key.
+    view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
+    title, foot : how the title of the active view begins, and the last line of the screen.
+    text, no_text : what is on the screen, and what is not.
+    """
+    await (press_slowly if slowly else press)(pilot, *keys)
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    now, screen = app.session.shown, screen_text(app)
+    for wanted, found in (
+        (view, app.views.active.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
+        (off, " ".join(map(str, now.off.heads))),
+    ):  # fmt: skip
+        assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
+    for begin, line in ((title, shown(app.views.active.title_line)), (foot, screen.splitlines()[-1].strip())):
+        assert line.startswith(begin or ""), f"{line!r} does not begin with {begin!r}\n{screen}"
+    assert (text or "") in screen, f"{text!r} is not there\n{screen}"
+    assert no_text is None or no_text not in screen, f"{no_text!r} is there\n{screen}"
+
+
 async def resize(pilot: Pilot[None], width: int, height: int) -> None:
     """Change the terminal's size, and wait until everything is drawn."""
     await pilot.resize_terminal(width, height)
@@ -182,10 +221,23 @@ async def filter_table(pilot: Pilot[None], text: str) -> None:
     await settle(pilot)
 
 
+PaneType = TypeVar("PaneType", bound=Pane)
+
+
+def active(app: Explorer, kind: type[PaneType]) -> PaneType:
+    """Give the active view, which must be of a kind."""
+    assert isinstance(app.views.active, kind)
+    return app.views.active
+
+
 def active_table(app: Explorer) -> TablePane:
     """Give the table that is the active view."""
-    assert isinstance(app.views.active, TablePane)
-    return app.views.active
+    return active(app, TablePane)
+
+
+def title(app: Explorer) -> str:
+    """Give the title of the active view."""
+    return shown(app.views.active.title_line)
 
 
 async def _arrival(app: App[None]) -> None:

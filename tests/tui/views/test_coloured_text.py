@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.color import Color
 
@@ -17,6 +18,7 @@ from tests.exporting import written
 from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
 from tests.tui.explorer import (
+    active,
     copied,
     drawn_lines,
     explorer,
@@ -27,6 +29,7 @@ from tests.tui.explorer import (
     settle,
     shown,
     shown_map,
+    title,
     until,
 )
 from tests.tui.painted import contrast_ratio, good_terminal
@@ -42,56 +45,52 @@ from tui.widgets.small_maps import SmallMaps
 
 TEXT = "the cat sat on the mat"
 
-
-def pane_of(app: Explorer) -> TextPane:
-    pane = app.views.active
-    assert isinstance(pane, TextPane)
-    return pane
+Map = NDArray[np.float32]
 
 
 def lines_of(app: Explorer) -> MapLines:
-    lines = pane_of(app).shown
+    lines = active(app, TextPane).shown
     assert lines is not None
     return lines
 
 
+def assert_are_of(lines: MapLines, weights: Map, token: int) -> None:
+    """Compare a token's row and column with those of a map that the model itself returns."""
+    assert lines.query == lines.key == token
+    np.testing.assert_allclose(lines.row, weights[token], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(lines.column, weights[:, token], rtol=0, atol=1e-5)
+
+
 async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
-    reader = open_reader(folder)
-    layers = eager_maps(folder, reader.read(TEXT, no_hurry).ids)[""]
-    count = len(layers[0][0])
+    layers = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""]
+    last = len(layers[0][0]) - 1
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
         await press_slowly(pilot, "T")
+        heatmap = app.views.attention.heatmap
         assert app.views.attention.display  # beside it
         for keys, query, weights in (
-            ((), count - 1, layers[1][2]),
-            (("gg",), 0, layers[1][2]),
-            (("G",), count - 1, layers[1][2]),
-            (("h", "left", "l"), count - 2, layers[1][2]),
-            (("left_square_bracket",), count - 2, layers[1][1]),
-            (("left_curly_bracket",), count - 2, layers[0][1]),
-            (("a",), count - 2, layers[0].mean(0)),
-            (("g", "g", "right"), 1, layers[0].mean(0)),
-        ):
-            await press_slowly(pilot, *keys)
-            lines = lines_of(app)
-            assert app.views.attention.heatmap.cursor[0] == lines.query == lines.key == query
+            ("", last, layers[1][2]), ("gg", 0, layers[1][2]), ("G", last, layers[1][2]),
+            ("h left l", last - 1, layers[1][2]), ("[", last - 1, layers[1][1]), ("{", last - 1, layers[0][1]),
+            ("a", last - 1, layers[0].mean(0)), ("g g right", 1, layers[0].mean(0)),
+        ):  # fmt: skip
+            await press_slowly(pilot, *keys.split())
+            lines, pane = lines_of(app), active(app, TextPane)
+            assert_are_of(lines, weights, query)
+            assert heatmap.cursor[0] == query
             np.testing.assert_allclose(shown_map(app).values, weights, rtol=0, atol=1e-5)
-            np.testing.assert_allclose(lines.row, weights[query], rtol=0, atol=1e-5)
-            np.testing.assert_allclose(lines.column, weights[:, query], rtol=0, atol=1e-5)
-            pane = pane_of(app)
             expected = levels_of(lines.row, "linear", lines.largest, pane._ink.levels)
             assert pane.keys._levels.tolist() == expected.tolist()
             assert shown(pane.readout_line).startswith(f"token {query} of ")
             assert not shown(pane.keys_line).startswith(str(query)), "it is said once"
             assert f"{lines.row.max():.3f}" in shown(pane.keys_line)
         await press_slowly(pilot, "3", "j", "j", "j")  # the map's own cursor
-        assert app.views.attention.heatmap.cursor[0] == 4
+        assert heatmap.cursor[0] == 4
         await press_slowly(pilot, "T")
         assert lines_of(app).query == 4
         await press_slowly(pilot, "s")
-        assert app.views.attention.heatmap.scale == "log"
-        assert "log" in shown(pane_of(app).legend_line)
+        assert heatmap.scale == "log"
+        assert "log" in shown(active(app, TextPane).legend_line)
         await press_slowly(pilot, "T")
         assert app.views.active is app.views.attention
 
@@ -99,7 +98,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
 async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
         await press_slowly(pilot, "T", "j", "l")
-        pane = pane_of(app)
+        pane = active(app, TextPane)
         assert (pane.keys.display, pane.queries.display) == (True, False)
         await press_slowly(pilot, "unbound:text.turn")
         assert (pane.keys.display, pane.queries.display) == (False, True)
@@ -116,7 +115,7 @@ async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_
 async def test_the_second_text_stands_right_below_the_first(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, size=(80, 24)) as (app, pilot):
         await press(pilot, "T")
-        pane = pane_of(app)
+        pane = active(app, TextPane)
         assert (pane.keys.virtual_size.height, pane.queries_line.region.y - pane.keys.region.y) == (1, 2)
         await resize(pilot, 24, 14)
         assert (pane.keys.display, pane.queries.display) == (True, False)
@@ -138,92 +137,62 @@ async def test_the_text_learns_its_size_if_asked_for_a_place_before_its_layout()
 async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press_slowly(pilot, "T")
-        pane = pane_of(app)
-        await until(pilot, lambda: len(pane.keys._flow.lines[0]) > 4)  # it has been laid out
-        piece = pane.keys._flow.lines[0][4]
-        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        keys = active(app, TextPane).keys
+        await until(pilot, lambda: len(keys._flow.lines[0]) > 4)  # it has been laid out
+        line = keys._flow.lines[0]
+        await pilot.click(keys, offset=(line[4].x + 1, 0))
         await settle(pilot)
         assert lines_of(app).query == 4
         largest = int(np.argmax(lines_of(app).row))
         assert largest != 4
-        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        await pilot.click(keys, offset=(line[4].x + 1, 0))
         await settle(pilot)
         assert lines_of(app).query == largest, "as Enter"
-        await pilot.hover(pane.keys, offset=(1 + pane.keys._flow.lines[0][2].x, 0))
+        await pilot.hover(keys, offset=(1 + keys._flow.lines[0][2].x, 0))
         await settle(pilot)
         assert lines_of(app).query == 2
 
 
 async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama", max_position_embeddings=CONTEXT)
-    reader = open_reader(folder)
-    layers = eager_maps(folder, reader.read(LONG, no_hurry).ids)[""]
+    layers = eager_maps(folder, open_reader(folder).read(LONG, no_hurry).ids)[""]
     async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
         await press_slowly(pilot, "3")
-        assert "T: as text" in shown(app.views.attention.title_line)
-        await press_slowly(pilot, "T", "G", "h")
-        for keys, weights in (
-            ((), layers[1][2]),
-            (("right_square_bracket",), layers[1][3]),
-            (("a",), layers[1].mean(0)),
-        ):
-            await press_slowly(pilot, *keys)
-            lines = lines_of(app)
-            assert lines.query == CONTEXT - 2
-            np.testing.assert_allclose(lines.row, weights[-2], rtol=0, atol=1e-5)
-            np.testing.assert_allclose(lines.column, weights[:, -2], rtol=0, atol=1e-5)
-            assert lines.largest == pytest.approx(float(weights.max()), abs=1e-5)
+        assert "T: as text" in title(app)
+        for keys, weights in (("T G h", layers[1][2]), ("]", layers[1][3]), ("a", layers[1].mean(0))):
+            await press_slowly(pilot, *keys.split())
+            assert_are_of(lines_of(app), weights, CONTEXT - 2)
+            assert lines_of(app).largest == pytest.approx(float(weights.max()), abs=1e-5)
 
 
-async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
-                                                          folder: Path) -> None:  # fmt: skip
+async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
         await press_slowly(pilot, "3", "gg", "home", "T", "l", "l")
-        assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
+        pane = active(app, TextPane)
+        assert shown(pane.readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
         await press_slowly(pilot, "unbound:text.turn", "l")
-        assert shown(pane_of(app).readout_line).startswith("token 1 of ")
-        attention = shown_map(app)
-        lines = lines_of(app)
+        assert shown(pane.readout_line).startswith("token 1 of ")
+        attention, lines = shown_map(app), lines_of(app)
         assert (lines.query, lines.key) == (1, 2) == app.views.attention.heatmap.cursor
         assert attention.query_tokens != attention.key_tokens
         np.testing.assert_array_equal(lines.row, attention.values[1])
         np.testing.assert_array_equal(lines.column, attention.values[:, 2])
-        text = screen_text(app)
-        assert "‹<s>›" in text  # what the decoder begins with
-        pane = pane_of(app)
+        assert "‹<s>›" in screen_text(app)  # what the decoder begins with
         assert pane.keys.display
         assert pane.queries.display
-        await press_slowly(pilot, "e", "v")
-        rows = written(folder, "*text.csv")
-    keys, queries = rows[: len(lines.row)], rows[len(lines.row) :]
-    assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
-    assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
-    assert (queries[0]["kind"], rows[0]["stack"], rows[0]["layer"], rows[0]["head"]) == ("added", "cross", "1", "3")
 
 
-async def test_e_writes_a_row_for_each_token(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
-        await press_slowly(pilot, "T", "l", "e", "v")
-        lines = lines_of(app)
-        await press_slowly(pilot, "unbound:app.tree", "g", "g")
-        assert app.session.shown.selected is None
-        rows = written(folder, "*text.csv")
-    assert [float(row["weight_as_key"]) for row in rows] == lines.row.tolist()
-    assert [float(row["weight_as_query"]) for row in rows] == lines.column.tolist()
-    assert [row["kind"] for row in rows] == ["added", *["text"] * (len(rows) - 2), "added"]
-    assert list(folder.glob("*L0H0*text.csv"))
-
-
-@pytest.mark.parametrize(("model", "head"), [("gpt2", "L1H2"), ("t5", "cross.L1H3")])
-async def test_keys_copy_the_token_its_row_or_the_table(tiny_model: TinyModel, model: str, head: str) -> None:
+@pytest.mark.parametrize(("model", "head", "last"), [("bert", "encoder.L1H2", "added"), ("t5", "cross.L1H3", "text")])
+async def test_keys_copy_the_token_its_row_or_the_table_and_write_it(
+    tiny_model: TinyModel, folder: Path, model: str, head: str, last: str
+) -> None:
+    is_across = model == "t5"
     async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
         await press(pilot, "T")  # there is nothing to copy before the weights have come
-        await press(pilot, "l", "l", *(("unbound:text.turn", "l") if model == "t5" else ()), "unbound:app.copy_view")
-        pane, lines = pane_of(app), lines_of(app)
+        await press(pilot, "l", "l", *(("unbound:text.turn", "l") if is_across else ()), "unbound:app.copy_view")
+        lines = lines_of(app)
         names, *rows = copied(app)
-        assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)
-        here = lines.query_tokens[lines.query]
-        for is_turned in (False, True):
+        for here in (lines.query_tokens[lines.query], *([lines.key_tokens[lines.key]] if is_across else [])):
             await press_slowly(pilot, "y")
             ((token, weight),) = copied(app)
             assert (token, np.float32(weight)) == (here, lines.row[lines.key])
@@ -232,11 +201,16 @@ async def test_keys_copy_the_token_its_row_or_the_table(tiny_model: TinyModel, m
             assert line in rows
             row = dict(zip(names, line, strict=True))
             assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
-            if is_turned or model != "t5":
-                break
             await press_slowly(pilot, "unbound:text.turn")
-            here = lines.key_tokens[lines.key]
-        assert pane.keys.display
+        await press_slowly(pilot, "e", "v")
+    table = written(folder, "*L1*text.csv")
+    count = len(lines.row)
+    keys, queries = (table[:count], table[count:]) if is_across else (table, table)
+    assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
+    assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
+    assert [row["kind"] for row in queries] == ["added", *["text"] * (len(queries) - 2), last]
+    stack, _, name = head.partition(".")
+    assert (table[0]["stack"], f"L{table[0]['layer']}H{table[0]['head']}") == (stack, name)
 
 
 def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
@@ -317,7 +291,7 @@ async def test_text_has_half_the_maps_colours_and_reads_out_the_cursors_token(
     weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
     async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
         await press_slowly(pilot, "T", "g", "g", "l", "l", "l")
-        pane, heatmap = pane_of(app), app.views.attention.heatmap
+        pane, heatmap = active(app, TextPane), app.views.attention.heatmap
         in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap._styles))
         assert len(set(in_map)) == 16
         assert in_text[::2] == in_text[1::2]
@@ -336,7 +310,7 @@ async def test_levels_can_be_told_apart_without_colour(tiny_model: TinyModel, mo
     monkeypatch.setenv("NO_COLOR", "1")
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1") as (app, pilot):
         await press_slowly(pilot, "T", "G")
-        pane = pane_of(app)
+        pane = active(app, TextPane)
         glyphs = pane._ink.cells[int(pane.keys._levels.max())]
         assert any(f"{glyphs}│" in line for line in drawn_lines(app, pane))
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from textual.pilot import Pilot
 
 from engine.analysis.ranks import spectrum_table
-from engine.values.attention import MapName, MapQuery
+from engine.values.attention import MapName, MapQuery, PooledMap
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, written
-from tests.tui.explorer import drawn_lines, explorer, notices, screen_text, settle, shown
+from tests.tui.explorer import active, drawn_lines, explorer, notices, screen_text, settle, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.drawing.plots import SIGNS
 from tui.state.marked_heads import MOST_PINS, how_to_pin
@@ -35,10 +37,14 @@ async def press(pilot: Pilot[None], *groups: str) -> None:
 
 
 def compared(app: Explorer, side: Side) -> ComparePane:
-    pane = app.views.active
-    assert isinstance(pane, ComparePane)
+    pane = active(app, ComparePane)
     assert pane.side is side
     return pane
+
+
+def drawn(pane: ComparePane) -> list[PooledMap]:
+    """Give the maps that have come, in the order in which they stand beside each other."""
+    return [each.pooled for each in pane.maps.heatmaps if each.pooled is not None]
 
 
 def heads_of(app: Explorer) -> HeadsPane:
@@ -51,10 +57,9 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         assert notices(app) == [how_to_pin("P", "C")]
         assert not isinstance(app.views.active, ComparePane)
         await press(pilot, "P j P")
-        assert "H0*" in screen_text(app)
-        assert "H1*" in screen_text(app)
+        assert re.findall(r"H\d\*", screen_text(app)) == ["H0*", "H1*"]
         await press(pilot, "P")
-        assert "H1*" not in screen_text(app)
+        assert re.findall(r"H\d\*", screen_text(app)) == ["H0*"]
         await press(pilot, "j 3 ] P {")
         assert [str(head) for head in app.session.shown.pins] == ["L0H0", "L0H3"]
         await press(pilot, "unbound:app.tree h")
@@ -86,15 +91,14 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: T
         matrix, index = pane.graph.matrix, pane.graph.index
         assert (matrix, index) == ("K", 3)
         said = [each[matrix].singular_values[index - 1] for each in spectra]
-        assert [(each.sign, each.name) for each in pane.values.entries] == [
-            (sign, str(head)) for sign, head in zip(SIGNS, heads, strict=False)
-        ]
+        names = [f"{sign} {head}" for sign, head in zip(SIGNS, heads, strict=False)]
+        assert [f"{each.sign} {each.name}" for each in pane.values.entries] == names
         assert [float(each.value) for each in pane.values.entries] == pytest.approx(said, rel=1e-3)
         assert "chance of L1H0" in shown(pane.title_line)
         assert "chance" in shown(pane.readout_line)
-        drawn = "\n".join(drawn_lines(app, pane.graph))
-        assert all(ascii_cells(sign) in drawn for sign in SIGNS[:3])
-        assert "." in drawn.replace("0.", "")
+        plot = "\n".join(drawn_lines(app, pane.graph))
+        assert all(ascii_cells(sign) in plot for sign in SIGNS[:3])
+        assert "." in plot.replace("0.", "")
         before = screen_text(app)
         await press(pilot, "unbound:app.baseline")
         assert screen_text(app) != before
@@ -111,11 +115,9 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: 
         pane = compared(app, Side.MAPS)
         weights = [app.engine.attention(TEXT, "decoder", layer).result().weights[0] for layer in (0, 1)]
         maps = pane.maps.heatmaps
-        assert len(maps) == 2
-        for heatmap, expected in zip(maps, weights, strict=True):
-            assert heatmap.pooled is not None
-            np.testing.assert_array_equal(heatmap.pooled.values, expected)
-            assert heatmap.pooled.largest == max(float(each.max()) for each in weights)
+        for pooled, expected in zip(drawn(pane), weights, strict=True):
+            np.testing.assert_array_equal(pooled.values, expected)
+            assert pooled.largest == max(float(each.max()) for each in weights)
         last = len(weights[0]) - 1
         assert [each.cursor for each in maps] == [(last, int(weights[0][last].argmax()))] * 2, "that of the first"
         await press(pilot, "gg home j j j l")
@@ -132,13 +134,11 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: 
         rows = written(folder, "*-L0H0-L1H0-attention.csv")
         assert [float(row["weight"]) for row in rows] == [*weights[0].ravel().tolist(), *weights[1].ravel().tolist()]
         await press(pilot, "]")
-        assert [each.title_line.shown.plain for each in pane.maps._cells if each.display] == [
-            "● L0H0", "▲ L1H0", "■ L1H1",
-        ]  # fmt: skip
+        titles = [shown(each.title_line) for each in pane.maps._cells if each.display]
+        assert titles == ["● L0H0", "▲ L1H0", "■ L1H1"]
         await press(pilot, "i o n enter")
         assert app.views.active is pane, "another sentence is looked at in the same way"
-        assert maps[0].pooled is not None
-        assert maps[0].pooled.values.shape != weights[0].shape
+        assert drawn(pane)[0].values.shape != weights[0].shape
 
 
 async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_one(
@@ -151,8 +151,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
         await press(pilot, "]")
         assert "L0H1 less L0H0" in shown(pane.title_line)
         weights = app.engine.attention(TEXT, "decoder", 0).result().weights
-        pooled = pane.maps.leading.pooled
-        assert pooled is not None
+        (pooled,) = drawn(pane)
         assert pooled.is_signed
         np.testing.assert_array_equal(pooled.values, weights[1] - weights[0])
         await press(pilot, "e", "v")
@@ -174,76 +173,69 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
         pane = compared(app, Side.SPECTRA)
         assert [each.name for each in pane.values.entries] == ["encoder L0H0", "cross L2H0"]
         await press(pilot, "C")
-        shapes = [each.pooled.values.shape for each in pane.maps.heatmaps if each.pooled is not None]
+        shapes = [each.values.shape for each in drawn(pane)]
         maps = [app.engine.attention(TEXT, *place).result() for place in (("encoder", 0), ("cross", 2))]
         assert shapes == [each.weights[0].shape for each in maps]
         assert maps[0].query_tokens != maps[1].query_tokens
         await press(pilot, "C")
-        assert (
-            "the maps of encoder L0H0 and cross L2H0 have different tokens, so there is no difference"
-            in screen_text(app)
-        )
+        said = "the maps of encoder L0H0 and cross L2H0 have different tokens, so there is no difference"
+        assert said in screen_text(app)
 
 
 async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama", max_position_embeddings=1024), text=LONG, ascii_only=True) as (app, pilot):
         tokens = len(app.engine.read(LONG).result().ids)
         assert tokens > 512
+
+        def whole(head: int) -> NDArray[np.float32]:
+            return app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, head))).result().weights
+
         await press(pilot, "A")
         pane = heads_of(app)
         block = pane.maps._tiles.block
         assert block > 1
         for number, pooled in pane.maps.maps.items():
             assert pooled.values.shape == (-(-tokens // block),) * 2
-            whole = app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, number))).result().weights
-            assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
+            assert float(pooled.values[-1, 0]) == whole(number)[(tokens - 1) // block * block :, :block].max()
         await press(pilot, "e", "v")
         rows = written(folder, "*-L0-heads-attention.csv")
         assert len(rows) == 4 * len(pane.maps.maps[0].values) ** 2
         await press(pilot, "P ] C", "C")
         compare = compared(app, Side.MAPS)
-        assert [each.pooled is not None for each in compare.maps.heatmaps] == [True, True]
-        assert len({each.pooled.window.block for each in compare.maps.heatmaps if each.pooled}) == 1
+        assert len(drawn(compare)) == 2
+        assert len({each.window.block for each in drawn(compare)}) == 1
         await press(pilot, "C")
         compared(app, Side.DIFFERENCE)
-        base, other = (
-            app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, head))).result().weights for head in (0, 1)
-        )
-        difference = other - base
-        drawn = compare.maps.leading.pooled
-        assert drawn is not None
-        assert drawn.is_signed
-        corner = difference[: drawn.window.block, : drawn.window.block]
-        assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
-        assert drawn.largest == np.abs(difference).max()
+        (pooled,), difference = drawn(compare), whole(1) - whole(0)
+        assert pooled.is_signed
+        corner = difference[: pooled.window.block, : pooled.window.block]
+        assert pooled.values[0, 0] == corner.flat[np.abs(corner).argmax()]
+        assert pooled.largest == np.abs(difference).max()
         table = await compare.whole_table()
         values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
         await press(pilot, "C", "C")
-        assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]
+        assert [each.is_signed for each in drawn(compare)] == [False, False]
 
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:
     async with explorer("demo", text=OPENING_SENTENCE, head="L0H0") as (app, pilot):
-        await press(pilot, "P", "]", "P", "]", "C", "C")
+        await press(pilot, "P ] P ] C C")
         maps = compared(app, Side.MAPS).maps.heatmaps
         assert [each._axes.gutter > 0 for each in maps] == [True, False, False]
-        seen = [len(each.window[1]) for each in maps]
-        assert min(seen) > 4
-        assert len(set(seen)) == 1
-        assert len({len(each.window[0]) for each in maps}) == 1
-        for keys in ((), ("h",), ("end",), ("h",), ("home",), ("l",)):
-            await press(pilot, *keys)
+        ((rows, columns),) = {tuple(map(len, each.window)) for each in maps}
+        assert rows > columns > 4
+        for keys in ("", "h", "end", "h", "home", "l"):
+            await press(pilot, keys)
             assert len({each.window[1].start for each in maps}) == 1, "all show the same keys"
 
 
 async def test_the_lines_of_the_cursors_row_stand_below_each_other_in_every_map() -> None:
     async with explorer("demo", text=OPENING_SENTENCE, head="L1H0", size=(160, 50)) as (app, pilot):
-        await press(pilot, "P", "]", "P", "C", "C")
+        await press(pilot, "P ] P C C")
         for each in compared(app, Side.MAPS).maps.heatmaps:
             marks = [line.index("[") for line in drawn_lines(app, each) if "[" in line]
-            assert len(marks) == each._axes.lines == 2
-            assert len(set(marks)) == 1
+            assert marks == [marks[0]] * each._axes.lines == [marks[0]] * 2
 
 
 async def test_numbers_are_one_switch_for_all_maps(tiny_model: TinyModel) -> None:

@@ -17,7 +17,6 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, written
 from tests.tiny_models import CONTEXT
 from tests.tui.explorer import (
-    active_table,
     command,
     explorer,
     hold,
@@ -25,9 +24,9 @@ from tests.tui.explorer import (
     outline_of,
     press,
     screen_text,
+    see,
     settle,
-    shown,
-    titled,
+    title,
     until,
 )
 
@@ -40,15 +39,17 @@ def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
     return query.mT @ turned.repeat_interleave(len(query) // len(turned), 0)
 
 
+def whole_layer(folder: Path, view: str, *options: str) -> list[dict[str, str]]:
+    """Export what is said of L1: of its heads, and of the layer as a whole."""
+    return [row for of in ((), ("--head", "all")) for row in exported(folder, view, "--layer", "1", *of, *options)]
+
+
 @pytest.mark.parametrize("distance", ["0", "3", "40"])
 def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_stay(
     tiny_model: TinyModel, distance: str
 ) -> None:
     folder = tiny_model("llama")
-    at = ("--distance", distance)
-    every: tuple[list[str], ...] = ([], ["--head", "all"])
-    rows = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head, *at)]
-    plain = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head)]
+    rows, plain = whole_layer(folder, "spectrum", "--distance", distance), whole_layer(folder, "spectrum")
     circuits = dense_qk(folder, 1, int(distance))
     for head, dense in [*((str(number), each) for number, each in enumerate(circuits)), ("all", circuits.sum(0))]:
         found = [float(row["singular_value"]) for row in rows if (row["head"], row["matrix"]) == (head, "QK")]
@@ -66,20 +67,16 @@ async def test_a_distance_can_be_typed_also_while_another_is_computed(tiny_model
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         await pilot.press("1")
         for word, distance in (("distance", 500), ("delta", 7), ("Δ", 11)):
-            await press(pilot, "colon", *f"{word} {distance}", "enter")
-            assert shown(app.views.spectra.title_line).startswith(f"spectra L1H2 Δ = {distance}")
+            await see(pilot, ":", *f"{word} {distance}", "enter", title=f"spectra L1H2 Δ = {distance}")
         for wrong in ("-3", "far", "1" * 10):
-            await press(pilot, "colon", *f"distance {wrong}", "enter")
-            assert shown(app.main.prompt.message_line).startswith("a distance is a whole number of tokens, from 0 to")
+            await see(pilot, *f":distance {wrong}", "enter", text="a distance is a whole number of tokens, from 0 to")
             await pilot.press("escape")
-        await press(pilot, "unbound:app.distance")
-        assert "Δ" not in shown(app.views.spectra.title_line)
+        await see(pilot, "unbound:app.distance", no_text="Δ")
         free = hold(app)
         await pilot.press("1", "unbound:app.distance", "colon", *"distance 12", "enter")
-        await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
+        await until(pilot, lambda: "Δ = 12" in title(app))
         free.set()
-        await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 12 ")
+        await see(pilot, title="spectra L1H2 Δ = 12 ")
 
 
 async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
@@ -87,48 +84,38 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
     async with explorer(model, head="L1H2") as (app, pilot):
         free = hold(app)
         await pilot.press("1", "unbound:app.distance", "unbound:app.farther")
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
-        titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
-        for keys, title in titles.items():
-            await pilot.press(*keys, "unbound:app.farther", "unbound:app.nearer")
-            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1")
+        assert title(app).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
+        for view, said in {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}.items():
+            await pilot.press(*view, "unbound:app.farther", "unbound:app.nearer")
+            assert title(app).startswith(f"{said} Δ = 1")
         await pilot.press("P", "1")
         free.set()
-        await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  ")
-        await press(pilot, "unbound:app.nearer")
-        assert "Δ = 0" in shown(app.views.spectra.title_line)
+        await see(pilot, title="spectra L1H2 Δ = 1  ")
+        await see(pilot, "unbound:app.nearer", title="spectra L1H2 Δ = 0")
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await settle(pilot)
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
-        await press(pilot, "e", "v")
-        at_three = written(folder, "*L1H2-distance3-spectrum.csv")
-        assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
-        await press(pilot, "2")
-        assert "Δ = 3" in shown(app.views.ranks.title_line)
-        await press(pilot, "e", "v")
-        ranks = written(folder, "*L1-distance3-ranks.csv")
-        every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
-        assert ranks == [row for table in every for row in table]
-        await press(pilot, "4", "unbound:app.farther")
-        assert titled(active_table(app).title_line) == "circuits L1H2 Δ = 4"
-        await press(pilot, "6", "unbound:app.nearer", "unbound:app.nearer", "]")
-        assert titled(active_table(app).title_line) == "directions L1H3 Δ = 2"
-        await press(pilot, "e", "v")
-        directions = written(folder, "*L1H3-distance2-directions.csv")
-        assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
-        await press(pilot, "5")
-        assert titled(active_table(app).title_line) == "composition L1H3  from layer 0", "nothing depends on positions"
-        await press(pilot, "6", "P", "[", "C", "unbound:app.farther")
-        assert "Δ = 3" in shown(app.views.active.title_line)
-        await press(pilot, "e", "v")
-        compared = written(folder, "*L1H3-L1H2-distance3-spectrum.csv")
-        pair = [exported(model, "spectrum", "--head", head, "--distance", "3") for head in ("L1H3", "L1H2")]
-        assert compared == [*pair[0], *pair[1]]
-        await press(pilot, "1", *["left"] * 5)
-        assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"
-        await press(pilot, "unbound:app.distance")
-        assert "Δ" not in shown(app.views.spectra.title_line)
+        farther, nearer = "unbound:app.farther", "unbound:app.nearer"
+        for keys, said, file, commands in (
+            ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
+            (["2"], "ranks layer 1 Δ = 3", "L1-distance3-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
+            (["4", farther], "circuits L1H2 Δ = 4", "L1H2-distance4-circuits", ["circuits --layer 1"]),
+            (
+                ["6", nearer, nearer, "]"], "directions L1H3 Δ = 2", "L1H3-distance2-directions",
+                ["directions --head L1H3"],
+            ),
+            (
+                ["P", "[", "C", farther], "compare spectra 2 heads Δ = 3", "L1H3-L1H2-distance3-spectrum",
+                ["spectrum --head L1H3", "spectrum --head L1H2"],
+            ),
+        ):  # fmt: skip
+            await see(pilot, *keys, title=said)
+            await press(pilot, "e", "v")
+            distance = ("--distance", said[-1])
+            expected = [row for each in commands for row in exported(model, *each.split(), *distance)]
+            assert written(folder, f"*{file}.csv") == expected
+        await see(pilot, "5", title="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
+        await see(pilot, "1", *["left"] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
+        await see(pilot, "unbound:app.distance", no_text="Δ")
         await pilot.press("home", "right")
         await pilot.pause()
         assert app.views.spectra.graph.index == 2, "the arrows move the cursor again"
@@ -149,12 +136,10 @@ async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyMod
         said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
         await press(pilot, "1", "P", "unbound:app.distance")
         app.views.spectra.action_turn(CONTEXT - 1)
-        await settle(pilot)
-        assert "past" not in shown(app.views.spectra.title_line)
+        await see(pilot, no_text="past")
         await pilot.press("right")
         for view in ("1", "2", "4", "C"):
-            await press(pilot, view)
-            assert said in shown(app.views.active.title_line)
+            await see(pilot, view, text=said)
 
 
 async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_is_asked(tiny_model: TinyModel) -> None:
@@ -165,13 +150,13 @@ async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_
         await pilot.press("unbound:app.distance", "right")
         await pilot.pause()
         assert "Δ" not in screen_text(app)
-        (said,) = notices(app)
-        assert said == "type 'gpt2' has no rotary positions that attn-tui knows, so there is no QK at a distance"
+        said = "type 'gpt2' has no rotary positions that attn-tui knows, so there is no QK at a distance"
+        assert notices(app) == [said] == [outline_of(app).no_rotation]
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
         app.clear_notifications()
         await command(pilot, "distance 5")
-        assert notices(app) == [outline_of(app).no_rotation]
+        assert notices(app) == [said]
 
 
 def test_no_rotary_type_is_said_to_rotate_nothing() -> None:
