@@ -16,13 +16,13 @@ from engine.analysis import decompositions
 from engine.analysis.decompositions import Decomposer
 from engine.mathematics import spectra
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES
 from engine.values.progress import finish
 from engine.values.spectra import Arrays
 from tests.conftest import CallsOf
 from tests.engine.mathematics.dense_spectra import (
     FACTORS,
     assert_same,
+    change_all,
     dense_heads,
     dense_layer,
     stacked,
@@ -47,24 +47,17 @@ BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
 @pytest.fixture
-def notices() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def decomposer(notices: list[str]) -> Decomposer:
-    return Decomposer("cpu", notices.append)
+def decomposer() -> Decomposer:
+    return Decomposer("cpu", lambda notice: None)
 
 
 WEIGHTS = weights_of(*FACTORS)
 
 
-def heads(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
-    return stacked(finish(decomposer.heads(WEIGHTS, matrices)))
-
-
-def layer(decomposer: Decomposer, matrices: Collection[str] = MATRICES) -> Arrays:
-    return stacked(finish(decomposer.layer(WEIGHTS, matrices)))
+def assert_dense(decomposer: Decomposer) -> None:
+    """Compare spectra of heads and of the whole layer with those of dense matrices."""
+    assert_same(stacked(finish(decomposer.heads(WEIGHTS))), dense_heads())
+    assert_same(stacked(finish(decomposer.layer(WEIGHTS))), dense_layer())
 
 
 @pytest.mark.parametrize("piece", [1, 1000, 2**21])
@@ -76,43 +69,39 @@ def test_spectra_are_those_of_dense_matrices_in_pieces_of_any_size(
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        assert_same(heads(decomposer), dense_heads())
-        assert_same(layer(decomposer), dense_layer())
+        assert_dense(decomposer)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
 
 
 def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = dense_layer()
     monkeypatch.setattr(Decomposer, "_solve", pytest.fail)
-    zeros = weights_of(*(torch.zeros_like(factor) for factor in FACTORS))
-    [found] = finish(decomposer.layer(zeros))
-    for matrix in MATRICES:
-        np.testing.assert_array_equal(found[matrix], np.zeros_like(expected[matrix][0]))
+    [found] = finish(decomposer.layer(weights_of(*change_all(FACTORS, torch.zeros_like))))
+    for matrix, values in dense_layer().items():
+        np.testing.assert_array_equal(found[matrix], np.zeros_like(values[0]))
 
 
-class SmallDevice:
-    """A stand-in for a GPU that computes on the CPU, or fails."""
+def stand_in_for_gpus(
+    decomposer: Decomposer,
+    monkeypatch: pytest.MonkeyPatch,
+    error: RuntimeError | None = None,
+    failing: Collection[str] = (),
+) -> list[str]:
+    """Give a decomposer GPUs that compute on the CPU, or fail; list those that it tries."""
+    move, tried = torch.Tensor.to, list[str]()
 
-    def __init__(self, error: RuntimeError | None = None, failing: Collection[str] = ()) -> None:
-        self._error, self._failing = error, failing
-        self.tried: list[str] = []
+    def to(tensor: Tensor, *where: Any, **how: Any) -> Tensor:
+        if where[0] not in BOTH:
+            return move(tensor, *where, **how)
+        tried.append(where[0])
+        if error is not None and where[0] in failing:
+            raise error
+        return tensor
 
-    def put_on(self, decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Give a decomposer such a GPU, named for what it computes."""
-        monkeypatch.setattr(decomposer, "_devices", {kind: gpu for gpu, kind in BOTH.items()})
-        move = torch.Tensor.to
-
-        def to(tensor: Tensor, *where: Any, **how: Any) -> Tensor:
-            if where[0] not in BOTH:
-                return move(tensor, *where, **how)
-            self.tried.append(where[0])
-            if self._error is not None and where[0] in self._failing:
-                raise self._error
-            return tensor
-
-        monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(decomposer, "_devices", {kind: gpu for gpu, kind in BOTH.items()})
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    return tried
 
 
 @pytest.mark.parametrize(
@@ -126,27 +115,26 @@ class SmallDevice:
     ],
 )
 def test_the_cpu_takes_over_from_a_gpu_that_fails(
-    decomposer: Decomposer, notices: list[str], error: RuntimeError, says: str, failing: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    error: RuntimeError, says: str, failing: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
         raise torch.AcceleratorError(BUSY)
 
     monkeypatch.setattr(torch.cuda, "empty_cache", fail)
-    device = SmallDevice(error, failing)
-    device.put_on(decomposer, monkeypatch)
+    notices = list[str]()
+    decomposer = Decomposer("cpu", notices.append)
+    tried = stand_in_for_gpus(decomposer, monkeypatch, error, failing)
     for _ in range(2):
-        assert_same(heads(decomposer), dense_heads())
-        assert_same(layer(decomposer), dense_layer())
+        assert_dense(decomposer)
     assert notices == [f"{gpu} {says}; spectra of {kind} are computed on the CPU" for gpu, kind in failing.items()]
-    assert all((device.tried.count(gpu) == 1) == (gpu in failing) for gpu in BOTH)
+    assert all((tried.count(gpu) == 1) == (gpu in failing) for gpu in BOTH)
 
 
 def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
     decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, alive = list[weakref.ref[Tensor]](), list[int]()
-    SmallDevice().put_on(decomposer, monkeypatch)
+    stand_in_for_gpus(decomposer, monkeypatch)
     compute, fails = spectra.circuit_singular_values, iter([True])
 
     def copying(own: Tensor, *arguments: Any) -> list[Tensor]:
@@ -160,7 +148,7 @@ def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(sum(each() is not None for each in left)))
     gc.disable()
     try:
-        heads(decomposer)
+        finish(decomposer.heads(WEIGHTS))
     finally:
         gc.enable()
     assert alive == [0]
@@ -169,7 +157,7 @@ def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
     with pytest.raises(EngineError, match="too little memory is free for the spectra"):
-        layer(decomposer)
+        finish(decomposer.layer(WEIGHTS))
 
 
 @pytest.mark.parametrize(
@@ -183,10 +171,10 @@ def test_errors_that_are_not_of_the_device_are_raised(
         raise error
 
     monkeypatch.setattr(decompositions, "circuit_singular_values", failing)
-    SmallDevice().put_on(decomposer, monkeypatch)
+    stand_in_for_gpus(decomposer, monkeypatch)
     monkeypatch.setattr(decomposer, "_devices", {"whole layers": device})
     with pytest.raises(RuntimeError) as caught:
-        layer(decomposer)
+        finish(decomposer.layer(WEIGHTS))
     assert caught.value is error
 
 
@@ -194,7 +182,7 @@ def test_errors_that_are_not_of_the_device_are_raised(
 def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
     """Make a decomposer with a pretended GPU."""
     decomposer = Decomposer("cpu", pytest.fail)
-    monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(("heads", "whole layers"), DEVICE))
+    monkeypatch.setattr(decomposer, "_devices", dict.fromkeys(BOTH.values(), DEVICE))
     solve = decomposer._solve
 
     def inside(*problem: Any) -> Arrays:
@@ -206,13 +194,12 @@ def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
 
 
 def test_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Decomposer) -> None:
-    assert_same(heads(on_pretended_gpu), dense_heads())
-    assert_same(layer(on_pretended_gpu), dense_layer())
+    assert_dense(on_pretended_gpu)
 
 
 def test_only_the_factors_of_a_matrix_go_to_the_gpu(on_pretended_gpu: Decomposer, calls_of: CallsOf) -> None:
     computed = calls_of(decompositions, "matrix_singular_values")
-    layer(on_pretended_gpu, ("K",))
+    finish(on_pretended_gpu.layer(WEIGHTS, ("K",)))
     [(matrices,)] = computed
     assert matrices.device.type == DEVICE
     assert matrices.shape == (1, *FACTORS[1].flatten(0, 1).shape)
@@ -220,6 +207,4 @@ def test_only_the_factors_of_a_matrix_go_to_the_gpu(on_pretended_gpu: Decomposer
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_real_gpu_gives_the_dense_spectra() -> None:
-    decomposer = Decomposer("cuda", pytest.fail)
-    assert_same(heads(decomposer), dense_heads())
-    assert_same(layer(decomposer), dense_layer())
+    assert_dense(Decomposer("cuda", pytest.fail))
