@@ -6,14 +6,13 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Input, Tree
 
@@ -48,27 +47,9 @@ from tui.toolkit.messages import HeadEntered, PlaceWanted
 TEXT = "the cat sat on the mat"
 
 
-def quietly(progress: Progress) -> None:
-    """Report to nobody."""
-
-
 def answer(future: Future[Any]) -> Any:
     """Wait for an answer."""
     return future.result(PATIENCE)
-
-
-@pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[OpenModel]]:
-    """Remember every session that is made, without keeping one."""
-    made: list[weakref.ref[OpenModel]] = []
-    original: Callable[..., None] = OpenModel.__init__
-
-    def remembering(self: OpenModel, *arguments: Any) -> None:
-        original(self, *arguments)
-        made.append(weakref.ref(self))
-
-    monkeypatch.setattr(OpenModel, "__init__", remembering)
-    return made
 
 
 async def choose(pilot: Pilot[None], model: Path | str, *keys: str) -> None:
@@ -92,10 +73,8 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
     async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, "space", "4", "right_square_bracket")
         assert "circuits" in screen_text(app)
-        old = app.views
         await change_to(pilot, second)
         assert outline_of(app).model_type == "bert"
-        assert app.views is not old
         assert app.session.shown.selected == Head("encoder", 0, 0)
         assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
         assert app.main.sentence_input.value == TEXT
@@ -155,14 +134,20 @@ async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(
 
 def has_opened(app: Explorer, model_type: str) -> bool:
     """Say whether a model of a type is open and can be walked in."""
-    if isinstance(app.screen, ChooserScreen) or not (app.main.is_ready and app.main.stores is not None):
-        return False
-    return outline_of(app).model_type == model_type
+    is_open = app.main.is_ready and app.main.stores is not None and not isinstance(app.screen, ChooserScreen)
+    return is_open and outline_of(app).model_type == model_type
 
 
 async def test_changes_with_keys_in_between_leave_nothing_behind(
-    tiny_model: TinyModel, sessions: list[weakref.ref[OpenModel]]
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made, make = list[weakref.ref[OpenModel]](), OpenModel.__init__
+
+    def make_and_list(model: OpenModel, *given: Any) -> None:
+        make(model, *given)
+        made.append(weakref.ref(model))
+
+    monkeypatch.setattr(OpenModel, "__init__", make_and_list)
     models = {"llama": tiny_model("llama"), "gpt2": tiny_model("gpt2")}
     keys = ("j", "right_curly_bracket", "3", "5", "space", "right_square_bracket", "2", "m", "G", "4", "a", "O")
     async with explorer(models["gpt2"], text=TEXT, size=(50, 14)) as (app, pilot):
@@ -178,11 +163,9 @@ async def test_changes_with_keys_in_between_leave_nothing_behind(
         assert "rank 8/8" in screen_text(app)
         await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None
-        assert len(sessions) == 7
         gc.collect()
-        alive = [session for each in sessions if (session := each()) is not None]
-        loaded = [each for each in alive if each.is_loaded]
-        assert len(loaded) == 1, "of models that were put away none is kept"
+        loaded = [model is not None and model.is_loaded for model in (each() for each in made)]
+        assert loaded == [False] * 6 + [True], "of models that were put away none is kept"
 
 
 async def test_late_results_of_a_closed_model_are_not_shown(tiny_model: TinyModel) -> None:
@@ -204,31 +187,34 @@ async def test_late_results_of_a_closed_model_are_not_shown(tiny_model: TinyMode
         assert screen_text(app) == before
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Let nothing be freed only because the garbage collector runs, which never looks at what has been frozen."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
 def test_requests_of_a_closed_model_are_superseded_and_its_weights_are_freed(tiny_model: TinyModel) -> None:
     first = start_engine(tiny_model("llama"))
     answer(first.attention(TEXT, "decoder", 0))
-    assert first._model is not None
-    reader: Any = first._model._reader
-    weights = [weakref.ref(each) for each in reader.model.parameters()]
-    del reader
+    model: Any = first._model
+    weights = [weakref.ref(each) for each in model._reader.model.parameters()]
+    del model
     second = first.another("second")
     gc.collect()
-    gc.disable()
-    try:
-        answer(second.open(str(tiny_model("gpt2")), quietly))
-        with pytest.raises(EngineError):
-            answer(first.attention(TEXT, "decoder", 9))  # an error remembers where it was raised
-        error = first.attention(TEXT, "decoder", 9).exception(PATIENCE)
-        first.close()
-        with pytest.raises(Superseded):
-            answer(first.spectra(Head("decoder", 0), False))
-        assert len(answer(second.spectra(Head("decoder", 0), False)).spectra) == 4
-        answer(second.read(TEXT))  # on the lane of the model's own work, where the first was put away
-        assert error is not None
-        assert [each() for each in weights if each() is not None] == []
-    finally:
-        gc.enable()
-        second.stop()
+    answer(second.open(str(tiny_model("gpt2")), lambda progress: None))
+    with pytest.raises(EngineError):
+        answer(first.attention(TEXT, "decoder", 9))
+    error = first.attention(TEXT, "decoder", 9).exception(PATIENCE)  # it remembers where it was raised
+    first.close()
+    with pytest.raises(Superseded):
+        answer(first.spectra(Head("decoder", 0), False))
+    assert len(answer(second.spectra(Head("decoder", 0), False)).spectra) == 4
+    answer(second.read(TEXT))  # on the lane of the model's own work, where the first was put away
+    assert isinstance(error, EngineError)
+    assert [each() for each in weights if each() is not None] == []
 
 
 def test_the_work_of_a_closed_model_ends_at_its_next_step(tiny_model: TinyModel) -> None:
@@ -242,72 +228,63 @@ def test_the_work_of_a_closed_model_ends_at_its_next_step(tiny_model: TinyModel)
     with pytest.raises(Superseded):
         answer(first.sweep(deliver))
     assert len(seen) == 1
-    first.stop()
 
 
 def test_options_for_one_model_do_not_apply_to_another(tiny_model: TinyModel) -> None:
     name, other = str(tiny_model("gpt2")), str(tiny_model("llama"))
     first = Engine(EngineOptions(device="cpu", use_cache=False, revision="v2", other=name))
     assert first.another(other).options.revision == "v2", "before one is open, they are meant of the one to come"
-    answer(first.open(name, quietly))
+    answer(first.open(name, lambda progress: None))
     second = first.another(other)
     assert (second.options.revision, second.is_comparing) == (None, False)
     assert (second.options.device, second.options.use_cache) == ("cpu", False)
     assert second.another(name).options == first.options
-    first.stop()
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
-    before, was_enabled = set(threading.enumerate()), gc.isenabled()
+    before = set(threading.enumerate())
     engine = start_engine(tiny_model("llama"))
     answer(engine.spectra(Head("decoder", 0), True))
     for view in ("circuits", "heads"):
         answer(engine.table(view, Query(), view))
     begun = [each for each in threading.enumerate() if each not in before and not each.name.startswith("lane")]
-    gc.disable()  # what has been frozen would never be collected
-    try:
-        engine.close()
-        for thread in begun:
-            thread.join(PATIENCE)
-    finally:
-        if was_enabled:
-            gc.enable()
+    engine.close()
+    for thread in begun:
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in begun)
 
 
-SAID: tuple[Message, ...] = (HeadEntered(Head("decoder", 0, 1)), PlaceWanted("ranks"))
-"""What views say that a person works in."""
-
-
-def put_off(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Have views of another model come no sooner than something is told."""
-    make_views, may_go_on = app.main.make_views, asyncio.Event()
+async def type_between(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch, model: Path, *keys: str) -> None:
+    """Open a GPT-2, and type while there are no views, which those of before still say something to."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    make_views, old_views, may_go_on = app.main.make_views, app.views, asyncio.Event()
 
     async def late(engine: Engine, start: Start) -> None:
-        await app.views.remove()
+        await old_views.remove()
         app.main._views = None
         await may_go_on.wait()
         await make_views(engine, start)
 
     monkeypatch.setattr(app.main, "make_views", late)
-    return may_go_on
+    await choose(pilot, model)
+    await until(pilot, lambda: not app.main.is_ready)
+    for message in (HeadEntered(Head("decoder", 0, 1)), PlaceWanted("ranks")):
+        old_views.post_message(message)
+    await type_keys(pilot, *keys)
+    assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
+    may_go_on.set()
+    await until(pilot, lambda: has_opened(app, "gpt2"))
+    await settle(pilot)
+    assert app.unexpected_error is None
 
 
 async def test_keys_and_messages_of_the_old_views_are_no_error(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        may_go_on, old_views = put_off(app, monkeypatch), app.views
-        await choose(pilot, tiny_model("gpt2"))
-        await until(pilot, lambda: not app.main.is_ready)
-        for message in SAID:
-            old_views.post_message(message)
-        await type_keys(pilot, "j", "2", "enter")
-        assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
-        may_go_on.set()
-        await until(pilot, lambda: app.main.is_ready)
-        await settle(pilot)
-        assert outline_of(app).model_type == "gpt2"
+        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "j", "2", "enter")
     assert app.unexpected_error is None
 
 
@@ -316,13 +293,7 @@ async def test_escape_while_a_model_opens_drops_the_keys_before_it(
 ) -> None:
     """The model may come all the same, where it is too late to stop."""
     async with explorer(tiny_model("llama")) as (app, pilot):
-        may_go_on = put_off(app, monkeypatch)
-        await choose(pilot, tiny_model("gpt2"))
-        await until(pilot, lambda: not app.main.is_ready)
-        await type_keys(pilot, "slash", "x", "escape", "1")
-        may_go_on.set()
-        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
-        await settle(pilot)
+        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "slash", "x", "escape", "1")
         assert not app.main.prompt.display
         assert app.views.active is app.views.spectra, "what was typed after it is done"
     assert app.unexpected_error is None
@@ -331,13 +302,7 @@ async def test_escape_while_a_model_opens_drops_the_keys_before_it(
 async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Among them are those that would lead elsewhere at once, or end the program."""
     async with explorer(tiny_model("llama")) as (app, pilot):
-        may_go_on = put_off(app, monkeypatch)
-        await choose(pilot, tiny_model("gpt2"))
-        await until(pilot, lambda: not app.main.is_ready)
-        await type_keys(pilot, "slash", *"quit", "left")
-        may_go_on.set()
-        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
-        await settle(pilot)
+        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "slash", *"quit", "left")
         assert app.main.prompt.input.value == "quit"
         assert app.main.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
     assert app.unexpected_error is None
