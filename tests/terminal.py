@@ -60,6 +60,12 @@ class Terminal:
         """Type."""
         os.write(self._master, keys.encode())
 
+    def ask(self, keys: str, answer: str, seconds: float = PATIENCE) -> None:
+        """Type, and read until a text has been written after that."""
+        since = len(self.output)
+        self.send(keys)
+        self.wait_for(answer, seconds, since)
+
     def read(self, seconds: float) -> bytes:
         """Collect what is written during a time."""
         end = time.monotonic() + seconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.widget import Widget
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -33,33 +32,27 @@ def outline(*stacks: tuple[str, int, int]) -> ModelOutline:
 ONE, TWO = outline(("decoder", 12, 16)), outline(("encoder", 3, 4), ("decoder", 3, 4))
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("L5H3", head(5, 3)), ("l5h3", head(5, 3)), ("5.3", head(5, 3)), ("5 3", head(5, 3)), (" 5, 3 ", head(5, 3)),
-        ("L5 H3", head(5, 3)),
-        ("layer 5", head(5)), ("Layer 5, head 3", head(5, 3)), ("head 3", head(4, 3)),
-        ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("decoder L2H1", head(2, 1)),
-        ("h11", head(4, 11)),
-        ("+1", head(5, 2)), ("-4", head(0, 2)), ("ranks", "ranks"), ("RA", "ranks"), ("sp", "spectra"),
-    ],
-)  # fmt: skip
+VIEWS = ("spectra", "ranks", "circuits", "changes")
+
+
+@pytest.mark.parametrize(("text", "place"), [
+    ("L5H3", head(5, 3)), ("l5h3", head(5, 3)), ("5.3", head(5, 3)), ("5 3", head(5, 3)), (" 5, 3 ", head(5, 3)),
+    ("L5 H3", head(5, 3)), ("Layer 5, head 3", head(5, 3)), ("layer 5", head(5)), ("L5", head(5)), ("5", head(5)),
+    ("head 3", head(4, 3)), ("h11", head(4, 11)), ("decoder.L2H1", head(2, 1)), ("decoder L2H1", head(2, 1)),
+    ("+1", head(5, 2)), ("-4", head(0, 2)), ("ranks", "ranks"), ("RA", "ranks"), ("sp", "spectra"),
+])  # fmt: skip
 def test_a_place_is_read_from_what_is_typed(text: str, place: Head | str) -> None:
-    assert parse_place(text, ONE, head(4, 2), ("spectra", "ranks", "circuits", "changes")) == place
+    assert parse_place(text, ONE, head(4, 2), VIEWS) == place
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("c", "circuits, changes"), ("L12", "decoder has it in 12 layers, 0 to 11"), ("5.16", "heads 0 to 15"),
-        ("h16", "heads 0 to 15"), ("+8", "the last is L11"),
-        ("-5", "the first is L0"), ("nowhere", "neither a head nor a view"),
-        ("encoder.L0H0", "no stack 'encoder'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "said"), [
+    ("c", "circuits, changes"), ("L12", "decoder has it in 12 layers, 0 to 11"), ("5.16", "heads 0 to 15"),
+    ("h16", "heads 0 to 15"), ("+8", "the last is L11"), ("-5", "the first is L0"),
+    ("nowhere", "neither a head nor a view"), ("encoder.L0H0", "no stack 'encoder'"),
+])  # fmt: skip
 def test_a_missing_place_is_refused_in_one_line(text: str, said: str) -> None:
     with pytest.raises(EngineError, match=said):
-        parse_place(text, ONE, head(4, 2), ("spectra", "ranks", "circuits", "changes"))
+        parse_place(text, ONE, head(4, 2), VIEWS)
 
 
 def test_a_head_without_a_stack_is_of_the_stack_that_one_is_in() -> None:
@@ -123,10 +116,6 @@ def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
     assert history.step(-1) == Shown(head(0, 0), "changes")
 
 
-def has_keys(app: Explorer, widget: Widget) -> bool:
-    return app.focused is widget
-
-
 def there(app: Explorer) -> tuple[Head | None, str]:
     """Give the head and the view that are looked at."""
     return app.session.shown.selected, app.views.active.view
@@ -138,7 +127,7 @@ async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "colon", *"L1H3", "enter")
         assert there(app) == (head(1, 3), "spectra")
-        assert has_keys(app, app.main.tree_widget)
+        assert app.main.tree_widget.has_focus
         assert not app.main.prompt.display
         await press(pilot, "colon", *"ran", "tab")
         assert app.main.prompt.input.value == "ranks"
@@ -146,13 +135,13 @@ async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to
         assert there(app) == (head(1, 3), "ranks")
         await press(pilot, "colon", *"h0", "enter", "colon", *"-1", "enter")
         assert there(app) == (head(0, 0), "ranks")
-        assert has_keys(app, app.views.ranks.grid)
+        assert app.views.ranks.grid.has_focus
         await press(pilot, "colon", *"7.7", "enter")
         assert "no attention in layer 7" in shown(app.main.prompt.message_line)
         assert "no attention in layer 7" in foot(app)
-        assert has_keys(app, app.main.prompt.input)
+        assert app.main.prompt.input.has_focus
         await press(pilot, "escape")
-        assert has_keys(app, app.views.ranks.grid)
+        assert app.views.ranks.grid.has_focus
         await press(pilot, "j", "j", "g", "g")
         assert there(app) == (head(0, 0), "ranks")
         await press(pilot, "unbound:app.tree", "G", "g", "g")
@@ -174,7 +163,7 @@ async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: Ti
         assert app.main.prompt.input.value == "xg"
         await press(pilot, "backspace", "backspace", "backspace")
         assert not app.main.prompt.display
-        assert has_keys(app, app.main.tree_widget)
+        assert app.main.tree_widget.has_focus
 
 
 async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
@@ -190,14 +179,10 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         assert tree.found == frozenset()
         await press(pilot, "slash", *"h3", "enter")
         assert (app.session.shown.selected, set(tree.found)) == (head(0, 3), {head(0, 3), head(1, 3)})
-        await press(pilot, "n")
-        assert app.session.shown.selected == head(1, 3)
-        await press(pilot, "n")
-        assert app.session.shown.selected == head(0, 3)
-        assert "from the top again" in foot(app)
-        await press(pilot, "N")
-        assert app.session.shown.selected == head(1, 3)
-        assert "from the end again" in foot(app)
+        for key, layer, said in (("n", 1, "2 of 2"), ("n", 0, "from the top again"), ("N", 1, "from the end again")):
+            await press(pilot, key)
+            assert app.session.shown.selected == head(layer, 3)
+            assert said in foot(app)
         await press(pilot, "slash", *"rank < 20")
         assert "Enter filters the table of all heads" in foot(app)
         await press(pilot, "escape")
@@ -229,7 +214,7 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
         while app.session.shown.selected != head(1, 0):
             await press(pilot, "H")
         assert there(app) == (head(1, 0), "composition")
-        assert has_keys(app, pane.grid)
+        assert pane.grid.has_focus
         await press(pilot, "L")
         assert app.session.shown.selected == fed
         await press(pilot, "L")

@@ -44,10 +44,10 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
     return Terminal(sys.executable, "-c", code, *map(str, arguments))
 
 
-def leave(terminal: Terminal) -> None:
+def leave(terminal: Terminal, keys: str = "q", seconds: float = 10.0) -> None:
     """Leave with a key; nothing is written after the end."""
-    terminal.send("q")
-    assert terminal.exit_code() == 0
+    terminal.send(keys)
+    assert terminal.exit_code(seconds) == 0
     assert assert_restored(terminal) == ""
 
 
@@ -63,16 +63,10 @@ def test_keys_and_quitting_work_while_the_engine_is_busy(tiny_model: TinyModel) 
         terminal.wait_for("computing")
         terminal.settle()
         for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "Type a sentence")):
-            since = len(terminal.output)
-            terminal.send(key)
-            terminal.wait_for(answer, 5.0, since)
+            terminal.ask(key, answer, 5.0)
         terminal.send("\x1b")
         terminal.settle()
-        terminal.send("q")
-        start = time.monotonic()
-        assert terminal.exit_code() == 0
-        assert time.monotonic() - start < 5
-        assert_restored(terminal)
+        leave(terminal, seconds=5.0)
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
@@ -88,8 +82,7 @@ def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: T
     in_shell = 'set -m; "$0" "$@"; echo "back in the shell"; read -r line; fg; echo "all done"'
     with Terminal("sh", "-c", in_shell, COMMAND, str(tiny_model("llama")), columns=120, rows=40) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        terminal.send("?")
-        terminal.wait_for("Suspend, until fg")
+        terminal.ask("?", "Suspend, until fg")
         terminal.settle()
         since = len(terminal.output)
         terminal.send("\x1a")
@@ -105,17 +98,14 @@ def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: T
         back = terminal.output[since:]
         assert re.match(rb"\x1b\[0[;m]", STYLE.findall(back)[0]), "no style of the shell's is left"
         assert all(mode in back for mode in (ENTER, b"\x1b[?25l", b"\x1b[?1003h", b"\x1b[?2004h", b"\x1b[?1004h"))
-        terminal.send("q4")  # which only the engine can answer
-        terminal.wait_for("symmetry", since=since)
-        terminal.send("q")
-        terminal.wait_for("all done", since=since)
+        terminal.ask("q4", "symmetry")  # which only the engine can answer
+        terminal.ask("q", "all done")
 
 
 def test_without_a_shell_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        terminal.send("\x1a")
-        terminal.wait_for("cannot suspend: no shell runs")
+        terminal.ask("\x1a", "cannot suspend: no shell runs")
         leave(terminal)
 
 
@@ -144,15 +134,11 @@ def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives
     )
     with scripted(broken, tiny_model("llama"), "--text", "the cat", "--head", "L0H0") as terminal:
         terminal.wait_for("σ₁ =")
-        terminal.send("3")
-        terminal.wait_for("ZeroDivisionError")
+        terminal.ask("3", "ZeroDivisionError")
         terminal.send("1]")
         terminal.settle()
-        since = len(terminal.output)
-        terminal.send("\x0c")  # draws all of the screen again, not only the digit that has changed
-        terminal.wait_for("spectra L0H1", since=since)
-        terminal.send("q")
-        assert terminal.exit_code() == 0
+        terminal.ask("\x0c", "spectra L0H1")  # draws all of the screen again, not only the digit that has changed
+        leave(terminal)
 
 
 def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyModel) -> None:
@@ -183,9 +169,7 @@ UNENDING = (
 def test_leaving_does_not_wait_for_widgets_to_be_removed(tiny_model: TinyModel, key: str) -> None:
     with scripted(UNENDING, tiny_model("llama")) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        terminal.send(key)
-        assert terminal.exit_code() == 0
-        assert assert_restored(terminal) == ""
+        leave(terminal, key)
 
 
 def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -194,8 +178,7 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
     command = f"{shlex.quote(COMMAND)} {shlex.quote(str(tiny_model('llama')))} 2> {tmp_path / 'said'}"
     with Terminal("sh", "-c", command, environment={"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        terminal.send("2")
-        terminal.wait_for("stable rank: how many directions share the strength")
+        terminal.ask("2", "stable rank: how many directions share the strength")
         leave(terminal)
     said = (tmp_path / "said").read_text(encoding="utf-8")
     assert said.startswith("attn-tui: ")
@@ -206,9 +189,7 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
 def test_without_a_model_the_demo_is_offered() -> None:
     with Terminal(COMMAND) as terminal:
         terminal.wait_for("shipped with attn-tui")
-        terminal.send("\tq")
-        assert terminal.exit_code() == 0
-        assert_restored(terminal)
+        leave(terminal, "\tq")
 
 
 def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> None:
@@ -241,20 +222,13 @@ def test_a_signal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_pat
 def test_a_pasted_text_becomes_one_line_and_keys_after_enter_go_to_the_map(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("gpt2")), columns=160, rows=50) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        terminal.send("i")
-        terminal.wait_for("Read it")
-        since = len(terminal.output)
-        terminal.send("\x1b[200~one\ntwo three\x1b[201~")
-        terminal.wait_for("one two three", since=since)
+        terminal.ask("i", "Read it")
+        terminal.ask("\x1b[200~one\ntwo three\x1b[201~", "one two three")
         terminal.send("\x15")
         terminal.settle()
-        since = len(terminal.output)
-        terminal.send("the cat sat on the mat\rjj")
-        terminal.wait_for("0.75", since=since)  # in the legend of the map
+        terminal.ask("the cat sat on the mat\rjj", "0.75")  # in the legend of the map
         terminal.settle()
-        since = len(terminal.output)
-        terminal.send("kk")
-        terminal.wait_for("4  on", since=since)  # the name of the row to which the cursor has come
+        terminal.ask("kk", "4  on")  # the name of the row to which the cursor has come
         assert "matj" not in terminal.text(0)
 
 
@@ -266,8 +240,7 @@ def test_closing_the_terminal_during_an_export_leaves_no_file(tiny_model: TinyMo
         terminal.wait_for("max of")
         terminal.send("3")
         terminal.settle()
-        terminal.send("ev")
-        terminal.wait_for("writing")
+        terminal.ask("ev", "writing")
         os.kill(terminal.process, signal.SIGHUP)
         assert terminal.exit_code() is not None
     assert [each.name for each in tmp_path.iterdir() if "attention" in each.name] == []
