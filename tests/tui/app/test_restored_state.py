@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -22,17 +25,21 @@ def _guide_is_dismissed() -> None:
     remember_guide()
 
 
+def restoring(model: Path, **asked: Any) -> AbstractAsyncContextManager[tuple[Explorer, Pilot[None]]]:
+    """Start where the model was left last, but for what is asked for."""
+    return explorer(model, start=Start(str(model), is_restoring=True, **asked))
+
+
 @pytest.mark.parametrize(
     ("keys", "view", "seen"), [("T", "text", "looks at"), ("A", "maps", "H1"), ("P}PC", "compare", "L0H0")]
 )
 async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, text="a cat sat", is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
+    model = tiny_model("llama")
+    async with restoring(model, text="a cat sat") as (app, pilot):
         await press(pilot, *keys)
         assert app.views.active.view == view
         await app.action_quit()
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model, text="a cat sat") as (app, pilot):
         assert app.views.active.view == view
         assert app.views.active.size
         assert seen in screen_text(app)
@@ -46,12 +53,11 @@ async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_m
 async def test_a_half_typed_sentence_is_kept_when_the_program_is_left(
     keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
 ) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, text="a cat sat", is_restoring=True, keeps_history=keeps)
-    async with explorer(model, start=start) as (app, pilot):
+    model = tiny_model("llama")
+    async with restoring(model, text="a cat sat", keeps_history=keeps) as (app, pilot):
         await type_keys(pilot, *keys, "ctrl+q")
         assert app._exit
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model, text="a cat sat", keeps_history=keeps) as (app, pilot):
         assert app.session.shown.sentence == "a cat sat"
         await type_keys(pilot, "i", "up")
         assert app.main.sentence_input.value == ("a dog" if keeps else "a cat sat")
@@ -68,45 +74,42 @@ async def test_a_table_is_restored_even_if_the_tree_is_faster_than_the_view(
         await drawn(app)
 
     monkeypatch.setattr(Explorer, "_wait_for_frame", late)
-    model = str(tiny_model(kind))
-    key = model_key(model, None)
+    model = tiny_model(kind)
+    key = model_key(str(model), None)
     remember(key, {"model": key, "view": "circuits", "head": "decoder.L0H2"})
-    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+    async with restoring(model) as (app, pilot):
         await until(pilot, lambda: isinstance(app.views.active, TablePane))
         await settle(pilot)
-        assert app.views.table is not None
-        assert app.views.table.shown is not None
-        assert "L0H2" in shown(app.views.table.title_line)
+        assert active_table(app).shown is not None
+        assert "L0H2" in shown(app.views.active.title_line)
 
 
 async def test_pins_are_restored_if_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
-    model = str(tiny_copy("llama"))
-    place = place_of(model_key(model, None))
-    start = Start(model, is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
+    model = tiny_copy("llama")
+    place = place_of(model_key(str(model), None))
+    async with restoring(model) as (app, pilot):
         await press(pilot, *"P]P1")
         await app.action_quit()
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H0,decoder.L0H1" in said
     place.write_text(said.replace("decoder.L0H0,", "decoder.L77H0,nonsense,decoder.L1,"), encoding="utf-8")
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model) as (app, pilot):
         assert [str(head) for head in app.session.shown.pins] == ["L0H1"]
         assert "H1*" in screen_text(app)
         await app.action_quit()
     place.write_text(said.replace("decoder.L0H0,decoder.L0H1", "").replace("spectra", "compare"), encoding="utf-8")
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model) as (app, pilot):
         assert app.views.active is app.views.overview
         assert not app._notifications
 
 
 async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: TinyModel) -> None:
-    model = str(tiny_model("gpt2", with_head=True))
-    start = Start(model, is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
+    model = tiny_model("gpt2", with_head=True)
+    async with restoring(model) as (app, pilot):
         await press(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
         assert app.session.shown.off.heads
         await app.action_quit()
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model) as (app, pilot):
         table = active_table(app)
         assert table.view == "heads"
         assert table.current_filter is None
@@ -115,13 +118,12 @@ async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: Ti
 
 
 async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: TinyModel) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
+    model = tiny_model("llama")
+    async with restoring(model) as (app, pilot):
         await press(pilot, "i", "ctrl+u", *"a cat", "enter")
         await press(pilot, "right_curly_bracket", "right_square_bracket", "m", "plus", "4")
         await app.action_quit()
-    async with explorer(model, start=start) as (app, pilot):
+    async with restoring(model) as (app, pilot):
         assert app.session.shown.selected == Head("decoder", 1, 1)
         assert app.views.active.view == "circuits"
         assert app.main.sentence_input.value == app.session.shown.sentence == "a cat"
@@ -129,23 +131,20 @@ async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: T
         assert "ε 0.02" in shown(app.views.ranks.title_line)
         assert "participation ratio" in shown(app.views.ranks.title_line)
         await app.action_quit()
-    asked = Start(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False, is_restoring=True)
-    async with explorer(model, start=asked) as (app, _):
+    async with restoring(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False) as (app, _):
         assert app.session.shown.selected == Head("decoder", 0, 2)
         assert app.session.shown.sentence == "the mat"
         assert app.session.shown.epsilon == 0.1
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
-    async with explorer(model, start=Start(model, text="")) as (app, _):
+    async with explorer(model) as (app, _):
         assert (app.session.shown.selected, app.session.shown.sentence) == (Head("decoder", 0, 0), None)
         assert app.views.active is app.views.overview
 
 
-async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(
-    tiny_copy: TinyModel, tmp_path: Path
-) -> None:
-    model = str(tiny_copy("llama"))
-    place = place_of(model_key(model, None))
-    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(tiny_copy: TinyModel) -> None:
+    model = tiny_copy("llama")
+    place = place_of(model_key(str(model), None))
+    async with restoring(model) as (app, pilot):
         assert not app._notifications
         await press(pilot, "j", "j")
         app.keep_state()  # what the clock does every other second
@@ -154,7 +153,7 @@ async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(
     assert "decoder.L0H2" in said
     place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
     assert "a view of old" in place.read_text(encoding="utf-8")
-    async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
+    async with restoring(model) as (app, _):
         assert app.session.shown.selected == Head("decoder", 0, 0)
         assert app.views.active is app.views.overview
 
@@ -163,8 +162,7 @@ async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_els
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
-    model = str(tiny_model("llama"))
-    async with explorer(model, start=Start(model, head="L0H0", is_restoring=True)) as (app, pilot):
+    async with restoring(tiny_model("llama"), head="L0H0") as (app, pilot):
         (said,) = notices(app)
         assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
         assert not app.main.guide.display, "the head was asked for"
