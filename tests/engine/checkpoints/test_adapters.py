@@ -15,9 +15,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import engine
+from engine.library import Model
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, rows_in
+from tests.exporting import exported, refusal
 from tests.opening import VERIFIED, verdicts_of
 from tests.own_maps import own_maps
 
@@ -26,10 +27,10 @@ PREFIX = "base_model.model."
 SENTENCE = "The cat sat on the mat."
 
 
-def write_adapter(folder: Path, base: str, tensors: dict[str, Tensor], **settings: Any) -> Path:
+def write_adapter(folder: Path, base: str | Path, tensors: dict[str, Tensor], **settings: Any) -> Path:
     """Write an adapter as PEFT does."""
     folder.mkdir()
-    known = {"peft_type": "LORA", "base_model_name_or_path": base, "r": RANK, "lora_alpha": 2 * RANK}
+    known = {"peft_type": "LORA", "base_model_name_or_path": str(base), "r": RANK, "lora_alpha": 2 * RANK}
     (folder / "adapter_config.json").write_text(json.dumps(known | settings))
     save_file({f"{PREFIX}{name}": tensor.contiguous() for name, tensor in tensors.items()},
               folder / "adapter_model.safetensors")  # fmt: skip
@@ -51,34 +52,49 @@ def product(tensors: dict[str, Tensor], module: str) -> Tensor:
 
 LAYER = "model.layers.1.self_attn"
 
+QUERY = low_rank(f"{LAYER}.q_proj", 32, 32)
+
+
+def opened(base: Path, place: Path, tensors: dict[str, Tensor], **settings: Any) -> Model:
+    return engine.open_model(write_adapter(place / "adapter", base, tensors, **settings))
+
 
 @pytest.fixture
-def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, Tensor]]:
-    """Make a tiny Llama, an adapter that changes the queries and outputs of its layer 1, and the factors."""
-    base = tiny_model("llama")
-    factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.o_proj", 32, 32)}
-    factors = {name: factor / 5 for name, factor in factors.items()}  # so that scores have the usual size
-    return base, write_adapter(tmp_path / "adapter", str(base), factors), factors
+def llama(tiny_model: TinyModel) -> Path:
+    return tiny_model("llama")
 
 
-def test_heads_are_those_of_the_base_plus_the_change(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
-    base, folder, factors = llama
-    model = engine.open_model(folder)
-    stored = load_file(base / "model.safetensors")
-    weight = stored["layers.1.self_attn.q_proj.weight"] + 2 * product(factors, f"{LAYER}.q_proj")
+@pytest.fixture
+def factors() -> dict[str, Tensor]:
+    """Change the queries and outputs of layer 1 so little that scores have the usual size."""
+    return {name: each / 5 for name, each in {**QUERY, **low_rank(f"{LAYER}.o_proj", 32, 32)}.items()}
+
+
+@pytest.fixture
+def adapter(llama: Path, factors: dict[str, Tensor], tmp_path: Path) -> Path:
+    return write_adapter(tmp_path / "adapter", llama, factors)
+
+
+def stored_in(folder: Path, layer: int = 1) -> dict[str, Tensor]:
+    """Read a layer's attention in a tiny Llama, by the letters of its projections."""
+    weights = load_file(folder / "model.safetensors")
+    return {name: weights[f"layers.{layer}.self_attn.{name}_proj.weight"].double() for name in "qkvo"}
+
+
+def test_heads_are_those_of_the_base_plus_the_change(llama: Path, adapter: Path, factors: dict[str, Tensor]) -> None:
+    model = engine.open_model(adapter)
+    stored = stored_in(llama)
+    weight = stored["q"] + 2 * product(factors, f"{LAYER}.q_proj")
     np.testing.assert_allclose(model["decoder.L1H2"].W_Q, weight[16:24], rtol=1e-6, atol=1e-7)
-    np.testing.assert_array_equal(model["decoder.L1H2"].W_K, stored["layers.1.self_attn.k_proj.weight"][8:16])
-    np.testing.assert_array_equal(model["decoder.L0H0"].W_Q, stored["layers.0.self_attn.q_proj.weight"][:8])
+    np.testing.assert_array_equal(model["decoder.L1H2"].W_K, stored["k"][8:16])
+    np.testing.assert_array_equal(model["decoder.L0H0"].W_Q, stored_in(llama, 0)["q"][:8])
 
 
-def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
-    base, folder, factors = llama
-    model = engine.open_model(folder)
+def test_the_change_has_spectra_of_its_own(llama: Path, adapter: Path, factors: dict[str, Tensor]) -> None:
+    model = engine.open_model(adapter)
     assert model.outline.stacks == ("decoder", "decoder-delta")
     assert [layer.layer for layer in model.outline.stack_layers("decoder-delta")] == [1]
-    before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
-    change = {name: 2 * product(factors, f"{LAYER}.{name}_proj") for name in "qo"}
-    key, value = (before[f"layers.1.self_attn.{name}_proj.weight"] for name in "kv")
+    before, change = stored_in(llama), {name: 2 * product(factors, f"{LAYER}.{name}_proj") for name in "qo"}
     change_of_qk = torch.zeros(32, 32, dtype=torch.float64)
     for head in range(4):
         own, shared = slice(8 * head, 8 * head + 8), slice(8 * (head // 2), 8 * (head // 2) + 8)
@@ -86,8 +102,8 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
             "Q": change["q"][own],
             "K": torch.zeros(8, 32, dtype=torch.float64),
             "O": change["o"][:, own],
-            "QK": change["q"][own].T @ key[shared],
-            "OV": value[shared].T @ change["o"][:, own].T,
+            "QK": change["q"][own].T @ before["k"][shared],
+            "OV": before["v"][shared].T @ change["o"][:, own].T,
         }
         change_of_qk += expected["QK"]
         for matrix, dense in expected.items():
@@ -100,15 +116,10 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
 
 
 @pytest.mark.parametrize("distance", [1, 5])
-def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(
-    tiny_model: TinyModel, tmp_path: Path, distance: int
-) -> None:
-    base = tiny_model("llama")
-    factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.k_proj", 16, 32)}
-    model = engine.open_model(write_adapter(tmp_path / "adapter", str(base), factors))
-    stored = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
-    before = {name: stored[f"layers.1.self_attn.{name}_proj.weight"] for name in "qk"}
-    after = {name: weight + 2 * product(factors, f"{LAYER}.{name}_proj") for name, weight in before.items()}
+def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(llama: Path, tmp_path: Path, distance: int) -> None:
+    factors = {**QUERY, **low_rank(f"{LAYER}.k_proj", 16, 32)}
+    model, before = opened(llama, tmp_path, factors), stored_in(llama)
+    after = {name: before[name] + 2 * product(factors, f"{LAYER}.{name}_proj") for name in "qk"}
     angles = distance * 10000.0 ** (-torch.arange(4, dtype=torch.float64) / 4)
     rotation = torch.zeros(8, 8, dtype=torch.float64)  # R_{−Δ}: the first half of the dimensions against the second
     rotation[:4, :4] = rotation[4:, 4:] = torch.cos(angles).diag()
@@ -128,15 +139,14 @@ def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(
 
 
 def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
-    llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path
+    llama: Path, adapter: Path, factors: dict[str, Tensor]
 ) -> None:
-    base, folder, factors = llama
-    merged: Any = transformers.AutoModel.from_pretrained(base, attn_implementation="eager")
+    merged: Any = transformers.AutoModel.from_pretrained(llama, attn_implementation="eager")
     with torch.no_grad():
         for name in ("q_proj", "o_proj"):
             getattr(merged.layers[1].self_attn, name).weight += 2 * product(factors, f"{LAYER}.{name}")
-    ids = transformers.AutoTokenizer.from_pretrained(base)(SENTENCE)["input_ids"]
-    model = engine.open_model(folder)
+    ids = transformers.AutoTokenizer.from_pretrained(llama)(SENTENCE)["input_ids"]
+    model = engine.open_model(adapter)
     np.testing.assert_allclose(model.attention(SENTENCE, "decoder.L1"), own_maps(merged, ids)[1], atol=1e-5)
     assert verdicts_of(model) == VERIFIED
     assert set(model.check()["stack"]) == {"decoder"}
@@ -144,42 +154,33 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
         model.attention(SENTENCE, "decoder-delta.L1")
 
 
-def test_scales_follow_rslora_and_the_patterns(tiny_model: TinyModel, tmp_path: Path) -> None:
-    base = tiny_model("llama")
+def test_scales_follow_rslora_and_the_patterns(llama: Path, tmp_path: Path) -> None:
     modules = [f"model.layers.{layer}.self_attn.q_proj" for layer in (0, 1)]
     factors = {**low_rank(modules[0], 32, 32), **low_rank(modules[1], 32, 32, rank=2)}
-    folder = write_adapter(
-        tmp_path / "adapter", str(base), factors, use_rslora=True,
+    model = opened(
+        llama, tmp_path, factors, use_rslora=True,
         rank_pattern={"layers.1.self_attn.q_proj": 2}, alpha_pattern={"layers.1.self_attn.q_proj": 5},
     )  # fmt: skip
-    model = engine.open_model(folder)
     for layer, scale in ((0, 6 / math.sqrt(3)), (1, 5 / math.sqrt(2))):
         delta = scale * product(factors, modules[layer])
         np.testing.assert_allclose(model[f"decoder-delta.L{layer}H3"].W_Q, delta[24:], rtol=1e-4, atol=1e-5)
 
 
-def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
-    base = tiny_model("llama")
-    module = "model.layers.0.self_attn.v_proj"
+def test_magnitudes_scale_rows(llama: Path, tmp_path: Path) -> None:
+    module, size = f"{LAYER}.v_proj", torch.rand(16) + 0.5
     factors = low_rank(module, 16, 32)
-    size = torch.rand(16) + 0.5
-    folder = write_adapter(
-        tmp_path / "adapter", str(base), {**factors, f"{module}.lora_magnitude_vector": size}, use_dora=True
-    )
-    weight = load_file(base / "model.safetensors")["layers.0.self_attn.v_proj.weight"] + 2 * product(factors, module)
+    model = opened(llama, tmp_path, {**factors, f"{module}.lora_magnitude_vector": size}, use_dora=True)
+    weight = stored_in(llama)["v"] + 2 * product(factors, module)
     expected = torch.stack([row / row.norm() * length for row, length in zip(weight, size, strict=True)])
-    found = engine.open_model(folder)["decoder.L0H3"].W_V
-    np.testing.assert_allclose(found, expected[8:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model["decoder.L1H3"].W_V, expected[8:], rtol=1e-5, atol=1e-6)
 
 
 def test_changes_of_transposed_and_fused_weights_are_cut_like_the_weights(
     tiny_model: TinyModel, tmp_path: Path
 ) -> None:
-    base = tiny_model("gpt2")
     module = "transformer.h.1.attn.c_attn"
     factors = low_rank(module, 96, 32)
-    folder = write_adapter(tmp_path / "adapter", str(base), factors, fan_in_fan_out=True)
-    model = engine.open_model(folder)
+    model = opened(tiny_model("gpt2"), tmp_path, factors, fan_in_fan_out=True)
     delta, arrays = 2 * product(factors, module), model["decoder-delta.L1H2"].arrays()
     for order, matrix in enumerate("QKV"):
         rows = delta[32 * order + 16 : 32 * order + 24]
@@ -189,30 +190,22 @@ def test_changes_of_transposed_and_fused_weights_are_cut_like_the_weights(
 
 
 def test_trained_biases_replace_those_of_the_base_model(tiny_model: TinyModel, tmp_path: Path) -> None:
-    base = tiny_model("opt")
-    module = "model.decoder.layers.0.self_attn.q_proj"
-    bias = torch.randn(32)
+    module, bias = "model.decoder.layers.0.self_attn.q_proj", torch.randn(32)
     tensors = {**low_rank(module, 32, 32), f"{module}.base_layer.bias": bias}
-    folder = write_adapter(tmp_path / "adapter", str(base), tensors, bias="lora_only")
-    model = engine.open_model(folder)
+    model = opened(tiny_model("opt"), tmp_path, tensors, bias="lora_only")
     np.testing.assert_array_equal(model["decoder.L0H1"].b_Q, bias[8:16])
     assert verdicts_of(model) == VERIFIED
 
 
-def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path) -> None:
-    base, folder, _ = llama
-    done = attn_tui("export", folder, "ranks", "--stack", "decoder-delta", "--head", "all", "--matrix", "Q")
-    assert done.returncode == 0, done.stderr
-    (row,) = rows_in(done.stdout)
+def test_the_command_line_opens_an_adapter(llama: Path, adapter: Path, tmp_path: Path) -> None:
+    (row,) = exported(adapter, "ranks", "--stack", "decoder-delta", "--head", "all", "--matrix", "Q")
     assert (row["stack"], row["head"], row["numerical_rank"]) == ("decoder-delta", "all", str(RANK))
     assert {row[name] for name in row if name.endswith("_chance")} == {""}, "changes have no chance"
-    gone = write_adapter(tmp_path / "gone", "/no/such/model", {})
-    done = attn_tui("export", gone, "ranks")
-    assert done.returncode == 1
-    assert "/no/such/model" in done.stderr
-    assert "--base" in done.stderr
-    moved = write_adapter(tmp_path / "moved", "/no/such/model", low_rank(f"{LAYER}.q_proj", 32, 32))
-    assert attn_tui("export", moved, "ranks", "--base", base, "--layer", "1").returncode == 0
+    moved = write_adapter(tmp_path / "moved", "/no/such/model", QUERY)
+    said = refusal(moved, "ranks")
+    assert "/no/such/model" in said
+    assert "--base" in said
+    assert exported(moved, "ranks", "--base", llama, "--layer", "1")
 
 
 @pytest.mark.parametrize(
@@ -222,17 +215,16 @@ def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Te
         ({}, {}, "changes nothing"),
         (low_rank(f"{LAYER}.q_proj", 32, 40), {}, "--base"),
         ({f"{LAYER}.q_proj.lora_C.weight": torch.ones(3, 3)}, {}, "merge the adapter"),
-        (low_rank(f"{LAYER}.q_proj", 32, 32), {"init_lora_weights": "pissa"}, "starts from pissa"),
-        (low_rank(f"{LAYER}.q_proj", 32, 32), {"r": 4}, "do not match"),
-        (low_rank(f"{LAYER}.q_proj", 32, 32), {"lora_alpha": None}, "do not match"),
-        (low_rank(f"{LAYER}.q_proj", 32, 32), {"layer_replication": [[0, 2]]}, "layer_replication"),
+        (QUERY, {"init_lora_weights": "pissa"}, "starts from pissa"),
+        (QUERY, {"r": 4}, "do not match"),
+        (QUERY, {"lora_alpha": None}, "do not match"),
+        (QUERY, {"layer_replication": [[0, 2]]}, "layer_replication"),
         ({f"{LAYER}.q_proj.lora_A.weight": torch.ones(3, 32)}, {}, "no lora_B"),
         (low_rank("transformer.h.0.attn.c_attn", 96, 32), {}, "changes nothing that"),
     ],
 )
 def test_an_adapter_that_cannot_be_added_is_refused_with_the_reason(
-    tensors: dict[str, Tensor], settings: dict[str, Any], reason: str, tiny_model: TinyModel, tmp_path: Path
+    tensors: dict[str, Tensor], settings: dict[str, Any], reason: str, llama: Path, tmp_path: Path
 ) -> None:
-    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)
     with pytest.raises(EngineError, match=reason):
-        engine.open_model(folder)["decoder.L1"].arrays()
+        opened(llama, tmp_path, tensors, **settings)["decoder.L1"].arrays()
