@@ -13,8 +13,8 @@ from engine.checkpoints import download
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import cached_models, found_models
 from engine.values.memory import size
-from tests.cli.test_settings import call
 from tests.conftest import TinyModel
+from tests.exporting import attn_tui
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
 from tui.screens.model_list import enter_does
@@ -22,18 +22,13 @@ from tui.screens.model_list import enter_does
 NAME = "somebody/tiny"
 
 
-def test_a_folder_comes_before_the_hub(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny_copy("gpt2")
-    monkeypatch.chdir(folder.parent)
-    assert locate(folder.name).directory == folder
-    assert locate(f"./{folder.name}/").directory == folder
-
-
-def test_a_home_folder_may_be_written_with_a_tilde(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("gpt2")
-    home = Path(os.environ["HOME"])
-    folder.rename(home / "model")
-    assert locate("~/model").directory == home / "model"
+def test_a_folder_comes_before_the_hub_and_home_may_be_written_with_a_tilde(
+    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("gpt2").rename(Path.home() / "model")
+    monkeypatch.chdir(Path.home())
+    for name in ("model", "./model/", "~/model"):
+        assert locate(name).directory == folder
 
 
 PATHS = ["", "  ", "./missing", "../missing", "/no/such/folder", "~/missing", "a/b/c", "missing/"]
@@ -58,17 +53,6 @@ def test_a_weight_file_without_a_configuration_is_no_model(tiny_copy: TinyModel)
     folder = tiny_copy("gpt2")
     (folder / "config.json").unlink()
     assert "give the folder with its config.json" in not_found(str(folder / "model.safetensors"))
-
-
-def test_without_a_network_the_answer_comes_soon_and_names_the_cache_and_the_demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
-    started = time.monotonic()
-    line = not_found("gpt2")
-    assert time.monotonic() - started < 10
-    assert str(tmp_path / "cache") in line
-    assert "attn-tui demo" in line
 
 
 def test_a_hub_that_never_answers_is_given_up_soon(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +113,11 @@ def test_an_incomplete_model_is_listed_with_what_is_missing(
     (snapshot / "model.safetensors").resolve().unlink()  # a dangling link remains
     held = sum(each.stat().st_size for each in snapshot.iterdir() if each.is_file())
     (found,) = cached_models()
-    assert (found.name, found.model_type, found.layers, found.heads) == (NAME, "gpt2", 2, 4)
-    assert (found.size, found.missing) == (held, "weights")
+    facts = found.name, found.model_type, found.layers, found.heads, found.size, found.missing
+    assert facts == (NAME, "gpt2", 2, 4, held, "weights")
     point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
-    line = not_found(NAME)
-    assert line.startswith(f"{NAME} is not complete in the local cache ({tmp_path / 'cache'}) and the Hub cannot be")
+    said = f"{NAME} is not complete in the local cache ({tmp_path / 'cache'}) and the Hub cannot be"
+    assert not_found(NAME).startswith(said)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert enter_does(found, NAME, None, "Enter", "tab") == (
         f"{NAME} is not complete: weights; HF_HUB_OFFLINE keeps the rest from being downloaded"
@@ -143,9 +127,10 @@ def test_an_incomplete_model_is_listed_with_what_is_missing(
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_file_of_a_model_opens_its_folder_with_a_notice(tiny_model: TinyModel, name: str) -> None:
     folder = tiny_model("gpt2")
-    exported = call("export", f"'{folder / name}'", "ranks", "--head", "L0H0", "--matrix", "QK")
-    assert exported.stdout == call("export", str(folder), "ranks", "--head", "L0H0", "--matrix", "QK").stdout
-    assert exported.stderr == f"attn-tui: {folder / name} is of a model: opening {folder}/\n"
+    asked = ("ranks", "--head", "L0H0")
+    of_file, of_folder = (attn_tui("export", place, *asked) for place in (f"'{folder / name}'", folder))
+    assert of_file.stdout == of_folder.stdout
+    assert of_file.stderr == f"attn-tui: {folder / name} is of a model: opening {folder}/\n"
 
 
 def test_the_address_of_no_model_is_refused_with_what_to_type() -> None:
