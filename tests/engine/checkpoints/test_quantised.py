@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -32,6 +33,7 @@ AWQ_PLACES = (0, 2, 4, 6, 1, 3, 5, 7)
 FOUR_BIT_LEVELS = torch.tensor([*(-1.0 + place / 8 for place in range(8)), *(place / 7 for place in range(8))])
 
 Parts = dict[str, Tensor]
+Pack = Callable[[Tensor], tuple[Parts, Tensor]]
 
 
 def word(numbers: list[int], bits: int) -> int:
@@ -44,16 +46,12 @@ def float8(weight: Tensor) -> tuple[Parts, Tensor]:
     """Store a weight as float8 with a scale for each block; return the decoded values too."""
     rows, columns = weight.shape
     scales = torch.zeros(-(-rows // BLOCK[0]), -(-columns // BLOCK[1]))
-    scaled, meant = torch.zeros_like(weight), torch.zeros_like(weight)
-    for i in range(scales.shape[0]):
-        for j in range(scales.shape[1]):
-            place = slice(i * BLOCK[0], (i + 1) * BLOCK[0]), slice(j * BLOCK[1], (j + 1) * BLOCK[1])
-            scales[i, j] = weight[place].abs().max() / 448
-            scaled[place] = weight[place] / scales[i, j]
-    stored = scaled.to(torch.float8_e4m3fn)
-    for row in range(rows):
-        for column in range(columns):
-            meant[row, column] = stored[row, column].float() * scales[row // BLOCK[0], column // BLOCK[1]]
+    stored, meant = torch.zeros_like(weight).to(torch.float8_e4m3fn), torch.zeros_like(weight)
+    for i, j in np.ndindex(*scales.shape):
+        place = slice(i * BLOCK[0], (i + 1) * BLOCK[0]), slice(j * BLOCK[1], (j + 1) * BLOCK[1])
+        scales[i, j] = weight[place].abs().max() / 448
+        stored[place] = (weight[place] / scales[i, j]).to(torch.float8_e4m3fn)
+        meant[place] = stored[place].float() * scales[i, j]
     return {"weight": stored, "weight_scale_inv": scales}, meant
 
 
@@ -63,11 +61,7 @@ def grouped(weight: Tensor, bits: int, group: Tensor, least: int) -> tuple[Tenso
     scales = torch.rand(inputs // GROUP, outputs) * 0.1 + 0.01
     zeros = torch.randint(least, 2**bits, (inputs // GROUP, outputs))
     numbers = torch.randint(0, 2**bits, (inputs, outputs))
-    meant = torch.zeros(outputs, inputs)
-    for i in range(inputs):
-        for o in range(outputs):
-            meant[o, i] = scales[group[i], o] * float(numbers[i, o] - zeros[group[i], o])
-    return scales, zeros, numbers, meant
+    return scales, zeros, numbers, (scales[group] * (numbers - zeros[group])).T
 
 
 def gptq(weight: Tensor, bits: int) -> tuple[Parts, Tensor]:
@@ -96,7 +90,7 @@ def awq(weight: Tensor) -> tuple[Parts, Tensor]:
     return {"qweight": packed(numbers), "qzeros": packed(zeros), "scales": scales}, meant
 
 
-def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **settings: Any) -> dict[str, Tensor]:
+def rewrite(folder: Path, pack: Pack, **settings: Any) -> dict[str, Tensor]:
     """Pack the attention projections of a folder; return their decoded values."""
     meant = {}
     with edited_weights(folder) as tensors:
@@ -105,28 +99,6 @@ def rewrite(folder: Path, pack: Callable[[Tensor], tuple[Parts, Tensor]], **sett
             tensors |= {f"{name.removesuffix('weight')}{part}": tensor for part, tensor in parts.items()}
     with_config(folder, quantization_config=settings)
     return meant
-
-
-def assert_read(folder: Path, meant: dict[str, Tensor], dtype: str, rtol: float) -> None:
-    """Compare every head's matrices with the decoded values."""
-    assert len(meant) == 8
-    _, tensors, anatomy = open_folder(folder)
-    assert anatomy.outline.dtype == dtype
-    for number in (0, 1):
-        module = anatomy.modules[Head("decoder", number)]
-        weights = read_layer(tensors, module)
-        for matrix, rows in (("Q", weights.query), ("K", weights.key), ("V", weights.value)):
-            torch.testing.assert_close(rows.flatten(0, 1), meant[module.weights[matrix]], rtol=rtol, atol=rtol / 10)
-        output = weights.output.permute(1, 0, 2).flatten(1)
-        torch.testing.assert_close(output, meant[module.weights["O"]], rtol=rtol, atol=rtol / 10)
-    (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
-    query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
-    assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query)[0]), rel=1e-5)
-    layer = exported(folder, "ranks", "--layer", "1", "--head", "all")  # its key/value heads are fewer than its heads
-    largest = {row["matrix"]: float(row["spectral_norm"]) for row in layer}
-    for matrix in "QKVO":
-        stacked = meant[f"layers.1.self_attn.{matrix.lower()}_proj.weight"].double()
-        assert largest[matrix] == pytest.approx(float(torch.linalg.svdvals(stacked)[0]), rel=1e-5)
 
 
 def four_bits(weight: Tensor, nested: bool) -> tuple[Parts, Tensor]:
@@ -138,10 +110,8 @@ def four_bits(weight: Tensor, nested: bool) -> tuple[Parts, Tensor]:
     of_levels = torch.rand(-(-count // block // nested_block)) + 0.5
     scales = torch.rand(count // block) + 0.1
     if nested:
-        scales = torch.stack(
-            [level_table[levels[i]] * of_levels[i // nested_block] + offset for i in range(count // block)]
-        )
-    meant = torch.stack([FOUR_BIT_LEVELS[numbers[i]] * scales[i // block] for i in range(count)]).reshape(weight.shape)
+        scales = level_table[levels] * of_levels.repeat_interleave(nested_block)[: count // block] + offset
+    meant = (FOUR_BIT_LEVELS[numbers] * scales.repeat_interleave(block)).reshape(weight.shape)
     state = {"quant_type": "nf4", "blocksize": block, "dtype": "float32", "shape": list(weight.shape)}
     parts: Parts = {"weight.quant_map": FOUR_BIT_LEVELS.clone()}
     if nested:
@@ -159,14 +129,12 @@ def eight_bits(weight: Tensor) -> tuple[Parts, Tensor]:
     """Pack a weight as bitsandbytes does in eight bits: each row with its largest number."""
     stored = torch.randint(-127, 128, tuple(weight.shape)).to(torch.int8)
     largest = torch.rand(len(weight)) + 0.1
-    return {"weight": stored, "SCB": largest}, torch.stack(
-        [row.float() * size / 127 for row, size in zip(stored, largest, strict=True)]
-    )
+    return {"weight": stored, "SCB": largest}, stored.float() * largest[:, None] / 127
 
 
 FLOAT8: dict[str, Any] = {"quant_method": "fp8", "weight_block_size": list(BLOCK)}
 
-PACKED: list[tuple[Callable[[Tensor], tuple[Parts, Tensor]], dict[str, Any], str]] = [
+PACKED: list[tuple[Pack, dict[str, Any], str]] = [
     (float8, FLOAT8, "float8_e4m3fn"),
     *((partial(gptq, bits=bits), {"quant_method": "gptq", "bits": bits, "group_size": GROUP}, f"int{bits}")
       for bits in (2, 4, 8)),
@@ -178,11 +146,26 @@ PACKED: list[tuple[Callable[[Tensor], tuple[Parts, Tensor]], dict[str, Any], str
 
 
 @pytest.mark.parametrize(("pack", "settings", "dtype"), PACKED)
-def test_packed_weights_are_decoded(
-    pack: Callable[[Tensor], tuple[Parts, Tensor]], settings: dict[str, Any], dtype: str, tiny_copy: TinyModel
-) -> None:
+def test_packed_weights_are_decoded(pack: Pack, settings: dict[str, Any], dtype: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    assert_read(folder, rewrite(folder, pack, **settings), dtype, rtol=0 if pack is float8 else 1e-6)
+    meant, rtol = rewrite(folder, pack, **settings), 0 if pack is float8 else 1e-6
+    assert len(meant) == 8
+    _, tensors, anatomy = open_folder(folder)
+    assert anatomy.outline.dtype == dtype
+    for number in (0, 1):
+        module = anatomy.modules[Head("decoder", number)]
+        weights = read_layer(tensors, module)
+        stacked = {"Q": weights.query.flatten(0, 1), "K": weights.key.flatten(0, 1), "V": weights.value.flatten(0, 1)}
+        for matrix, found in (stacked | {"O": weights.output.permute(1, 0, 2).flatten(1)}).items():
+            torch.testing.assert_close(found, meant[module.weights[matrix]], rtol=rtol, atol=rtol / 10)
+    (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
+    query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
+    assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query)[0]), rel=1e-5)
+    layer = exported(folder, "ranks", "--layer", "1", "--head", "all")  # its key/value heads are fewer than its heads
+    largest = {row["matrix"]: float(row["spectral_norm"]) for row in layer}
+    for matrix in "QKVO":
+        whole = meant[f"layers.1.self_attn.{matrix.lower()}_proj.weight"].double()
+        assert largest[matrix] == pytest.approx(float(torch.linalg.svdvals(whole)[0]), rel=1e-5)
 
 
 def test_scales_that_do_not_fit_are_refused(tiny_copy: TinyModel) -> None:
@@ -197,17 +180,15 @@ def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> 
     folder = with_config(tiny_copy("gpt_oss"), quantization_config={"quant_method": "mxfp4"})
     expected = load_file(folder / "model.safetensors")
     _, tensors, anatomy = open_folder(folder)
-    module = anatomy.modules[Head("decoder", 0)]
-    torch.testing.assert_close(read_layer(tensors, module).query.flatten(0, 1), expected[module.weights["Q"]])
+    query = read_layer(tensors, anatomy.modules[Head("decoder", 0)]).query.flatten(0, 1)
+    torch.testing.assert_close(query, expected["layers.0.self_attn.q_proj.weight"])
 
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        *(
-            ({"quant_method": method, "bits": 4}, f"quantised with {method}")
-            for method in ("hqq", "compressed-tensors")
-        ),
+        ({"quant_method": "hqq", "bits": 4}, "quantised with hqq"),
+        ({"quant_method": "compressed-tensors", "bits": 4}, "quantised with compressed-tensors"),
         ({"quant_method": "gptq", "bits": 3}, "3 bits"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "gemv"),
     ],
