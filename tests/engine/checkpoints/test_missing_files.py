@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from engine.analysis.open_model import OpenModel
 from engine.checkpoints.tensor_reader import read_pickled
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -24,7 +25,7 @@ from tests.tui.explorer import explorer, screen_text, settle
 FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
 
 
-def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
+def by_layer(folder: Path, is_pickled: bool = False) -> list[Path]:
     """Write a model's weights to one file for each layer, after a first one for what belongs to no layer."""
     weights = stored_weights(folder)
     layers = {name: re.search(r"layers\.(\d+)\.", name) for name in weights}
@@ -35,6 +36,17 @@ def by_layer(folder: Path, is_pickled: bool) -> list[Path]:
 def cut(file: Path) -> None:
     """Keep only the first half of a file."""
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.fixture
+def files(tiny_copy: TinyModel) -> list[Path]:
+    """Make a model of three layers, each in a file of its own after a first one."""
+    return by_layer(tiny_copy("llama", num_hidden_layers=3))
+
+
+@pytest.fixture
+def whole(tiny_model: TinyModel) -> OpenModel:
+    return open_on_thread(tiny_model("llama", num_hidden_layers=3))
 
 
 @pytest.fixture(params=[(False, False), (False, True), (True, False), (True, True)], ids=str)
@@ -51,10 +63,9 @@ def incomplete(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Pa
 
 
 def test_layers_that_are_there_have_spectra_and_the_others_one_line(
-    incomplete: tuple[Path, str], tiny_model: TinyModel
+    incomplete: tuple[Path, str], whole: OpenModel
 ) -> None:
     folder, said = incomplete
-    whole = open_on_thread(tiny_model("llama", num_hidden_layers=3))
     session = open_on_thread(folder)
     (note,) = session.outline.notes
     assert note.startswith(said)
@@ -64,17 +75,15 @@ def test_layers_that_are_there_have_spectra_and_the_others_one_line(
         for whole_layer in (False, True):
             assert_same_spectra(*(finish(each.spectra.layer(layer, whole_layer)) for each in (session, whole)))
     assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
-    delivered: list[Any] = []
-    finish(session.spectra.sweep(lambda *step: delivered.append(step)))
-    swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in delivered}
-    assert {key for key, found in swept.items() if isinstance(found, SpectraGroup)} >= {(0, False), (2, False)}
-    assert isinstance(swept[1, False], EngineError)
+    swept: dict[tuple[Head, bool], Any] = {}
+    finish(session.spectra.sweep(lambda layer, whole_layer, found, *_: swept.update({(layer, whole_layer): found})))
+    assert [isinstance(swept[layer, False], SpectraGroup) for layer in (FIRST, SECOND, THIRD)] == [True, False, True]
+    assert isinstance(swept[SECOND, False], EngineError)
 
 
-async def test_every_view_says_that_no_sentence_can_be_read_before_one_is_typed(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama", num_hidden_layers=3)
-    by_layer(folder, False)[2].unlink()
-    async with explorer(folder, head="L0H1", size=(120, 40)) as (app, pilot):
+async def test_every_view_says_that_no_sentence_can_be_read_before_one_is_typed(files: list[Path]) -> None:
+    files[2].unlink()
+    async with explorer(files[2].parent, head="L0H1", size=(120, 40)) as (app, pilot):
         await pilot.press("z")  # show the view alone
         for key in "3A8T":
             await pilot.press(key)
@@ -100,13 +109,10 @@ def test_a_layer_that_is_there_is_exported_and_the_whole_model_is_not(
     assert out.read_text().count("\n") > 1
 
 
-def test_a_model_is_whole_when_it_is_opened_again_with_the_missing_file(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama", num_hidden_layers=3)
-    file = by_layer(folder, False)[2]
-    bytes_ = file.read_bytes()
-    file.unlink()
+def test_a_model_is_whole_when_it_is_opened_again_with_the_missing_file(files: list[Path], tmp_path: Path) -> None:
+    missing, folder = files[2].rename(tmp_path / "elsewhere"), files[2].parent
     before = open_folder(folder)[0].identity
-    file.write_bytes(bytes_)
+    missing.rename(files[2])
     source = open_folder(folder)[0]
     assert source.identity != before
     assert not source.anatomy.outline.notes
@@ -122,7 +128,7 @@ output = "layers.{layer}.self_attn.o_proj.weight"
 
 
 def test_a_described_state_dict_is_shown_without_the_missing_layer(
-    incomplete: tuple[Path, str], tiny_model: TinyModel, tmp_path: Path
+    incomplete: tuple[Path, str], whole: OpenModel, tmp_path: Path
 ) -> None:
     folder, said = incomplete
     described = tmp_path / "layout.toml"
@@ -132,7 +138,6 @@ def test_a_described_state_dict_is_shown_without_the_missing_layer(
     (note,) = session.outline.notes
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
-    whole = open_on_thread(tiny_model("llama", num_hidden_layers=3))
     assert_same_spectra(*(finish(each.spectra.layer(THIRD, False)) for each in (session, whole)))
     assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
     described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
@@ -140,10 +145,9 @@ def test_a_described_state_dict_is_shown_without_the_missing_layer(
         open_on_thread(folder, layout=described)
 
 
-def test_without_the_embedding_every_layer_is_shown(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama", num_hidden_layers=3)
-    by_layer(folder, False)[0].unlink()
-    _, tensors, anatomy = open_folder(folder)
+def test_without_the_embedding_every_layer_is_shown(files: list[Path]) -> None:
+    files[0].unlink()
+    _, tensors, anatomy = open_folder(files[0].parent)
     (note,) = anatomy.outline.notes
     assert note.endswith("; until then no sentence can be read")
     for read in (tensors.read, lambda name: list(tensors.parts(name))):
@@ -151,14 +155,14 @@ def test_without_the_embedding_every_layer_is_shown(tiny_copy: TinyModel) -> Non
             read("embed_tokens.weight")
 
 
-def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama", num_hidden_layers=3)
-    first, *layers = by_layer(folder, False)
+def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(files: list[Path]) -> None:
+    first, *layers = files
     for file in layers:
         file.unlink()
-    assert "model-2-of-4.safetensors, which model.safetensors.index.json lists, is not in" in refusal(folder, "ranks")
+    said = "model-2-of-4.safetensors, which model.safetensors.index.json lists, is not in"
+    assert said in refusal(first.parent, "ranks")
     cut(first)
-    assert "damaged or cut short" in refusal(folder, "ranks")
+    assert "damaged or cut short" in refusal(first.parent, "ranks")
 
 
 @pytest.mark.parametrize("is_archive", [True, False])
