@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from huggingface_hub import split_torch_state_dict_into_shards
-from safetensors.torch import load_file, save_file
 
 from engine import open_model
 from engine.checkpoints.attention_download import download_attention
@@ -16,6 +13,7 @@ from engine.checkpoints.download import download_model
 from engine.surveys.tasks import OF_HEADS
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
+from tests.engine.checkpoints.test_checkpoint import stored_weights, write_shards
 from tests.engine.checkpoints.test_quantised import FLOAT8, float8, rewrite
 from tests.fake_hub import FakeHub
 
@@ -48,23 +46,12 @@ def test_tables_of_heads_are_those_of_the_whole_model(model_type: str, tiny_copy
     if model_type == "fp8":
         rewrite(folder, float8, **FLOAT8)
     if model_type == "shards":
-        split(folder)
+        write_shards(folder, stored_weights(folder))
     read = attention_of(folder, tmp_path / "attention")
     assert read < sum(each.stat().st_size for each in folder.glob("*.safetensors"))
     whole, part = (open_model(each, use_cache=False) for each in (folder, tmp_path / "attention"))
     for table in sorted(OF_HEADS):
         assert part.table(table).equals(whole.table(table))
-
-
-def split(folder: Path) -> None:
-    """Spread a model over several weight files, with an index."""
-    tensors = load_file(folder / "model.safetensors")
-    shards = split_torch_state_dict_into_shards(tensors, max_shard_size=20_000)
-    (folder / "model.safetensors").unlink()
-    for file, names in shards.filename_to_tensors.items():
-        save_file({name: tensors[name] for name in names}, folder / file)
-    index = {"metadata": shards.metadata, "weight_map": shards.tensor_to_filename}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
 
 
 def test_the_rest_of_the_model_is_missing_and_not_zeros(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -74,10 +61,15 @@ def test_the_rest_of_the_model_is_missing_and_not_zeros(tiny_model: TinyModel, t
         model.attention("The cat sat", "L0")
 
 
+def fetched(place: Path) -> Path:
+    """Download the attention of the model on the Hub."""
+    return download_model(NAME, None, lambda progress: None, place / "other", attention_only=True)
+
+
 def test_only_the_ranges_of_the_heads_are_asked_of_the_hub(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("gpt2")
     hub.add(NAME, folder)
-    found = download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
+    found = fetched(tmp_path)
     ranges = [each.range for each in hub.requests if each.path.endswith("model.safetensors") and each.method == "GET"]
     assert len(ranges) == 2 + 2, "the header's length, the header, and the attention of two layers"
     assert all(ranges)
@@ -90,7 +82,7 @@ def test_a_hub_that_sends_whole_files_gives_the_whole_model(
     folder = tiny_model("gpt2")
     hub.add(NAME, folder)
     hub.ignores_ranges = True
-    found = download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
+    found = fetched(tmp_path)
     assert (found / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
@@ -99,4 +91,4 @@ def test_a_model_without_heads_is_named_before_its_weights_are_fetched(
 ) -> None:
     hub.add(NAME, tiny_copy("mamba"))
     with pytest.raises(EngineError, match="attention"):
-        download_model(NAME, None, lambda progress: None, tmp_path / "other", attention_only=True)
+        fetched(tmp_path)

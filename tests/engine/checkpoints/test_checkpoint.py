@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,11 @@ from tests.opening import assert_same_heads, edited_weights, open_folder, open_r
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.tiny_configurations import save_tiny
 
-FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
-
-
-def as_sharded(folder: Path, weights: dict[str, Tensor]) -> None:
-    """Write weights as safetensors in three files with an index."""
-    write_shards(folder, weights, _dealt(weights), is_pickled=False)
+FIRST = Head("decoder", 0)
 
 
 def as_bin(folder: Path, weights: dict[str, Tensor]) -> None:
     torch.save(weights, folder / "pytorch_model.bin")
-
-
-def as_sharded_bin(folder: Path, weights: dict[str, Tensor]) -> None:
-    """Write weights as three PyTorch files with an index."""
-    write_shards(folder, weights, _dealt(weights), is_pickled=True)
 
 
 def as_old_bin(folder: Path, weights: dict[str, Tensor]) -> None:
@@ -53,13 +44,14 @@ def as_both(folder: Path, weights: dict[str, Tensor]) -> None:
     torch.save({"other": torch.zeros(1)}, folder / "pytorch_model.bin")
 
 
-def _dealt(weights: dict[str, Tensor]) -> dict[str, int]:
-    """Deal tensors out to three files, so that a layer's projections are not together."""
-    return {name: place % 3 + 1 for place, name in enumerate(sorted(weights))}
+def write_shards(
+    folder: Path, weights: dict[str, Tensor], numbers: dict[str, int] | None = None, *, is_pickled: bool = False
+) -> list[Path]:
+    """Write each tensor to the file of its number, and the index; return the files.
 
-
-def write_shards(folder: Path, weights: dict[str, Tensor], numbers: dict[str, int], *, is_pickled: bool) -> list[Path]:
-    """Write each tensor to the file of its number, and the index; return the files."""
+    Unless numbers are given, a layer's projections are dealt out to three files.
+    """
+    numbers = numbers or {name: place % 3 + 1 for place, name in enumerate(sorted(weights))}
     stem, ending = ("pytorch_model", "bin") if is_pickled else ("model", "safetensors")
     count = max(numbers.values())
     files = [folder / f"{stem}-{number}-of-{count}.{ending}" for number in range(1, count + 1)]
@@ -82,9 +74,9 @@ def stored_weights(folder: Path) -> dict[str, Tensor]:
     return {name: weight.clone() for name, weight in weights.items()}
 
 
-@pytest.mark.parametrize("write", [as_sharded, as_bin, as_sharded_bin, as_old_bin, as_both])
+@pytest.mark.parametrize("write", [write_shards, partial(write_shards, is_pickled=True), as_bin, as_old_bin, as_both])
 def test_every_format_of_file_gives_the_same_heads(
-    write: Callable[[Path, dict[str, Tensor]], None], tiny_copy: TinyModel, tiny_model: TinyModel
+    write: Callable[[Path, dict[str, Tensor]], object], tiny_copy: TinyModel, tiny_model: TinyModel
 ) -> None:
     folder, plain = tiny_copy("llama"), tiny_model("llama")
     write(folder, stored_weights(folder))
@@ -143,14 +135,14 @@ class Hostile:
 
 @pytest.mark.parametrize("form", ["archive", "old", "plain pickle"])
 def test_a_malicious_pickle_is_refused_and_not_executed(form: str, tiny_copy: TinyModel, tmp_path: Path) -> None:
-    folder, mark = tiny_copy("llama"), tmp_path / "executed"
-    content, file = {**stored_weights(folder), "payload": Hostile(mark)}, folder / "pytorch_model.bin"
+    folder, payload = tiny_copy("llama"), Hostile(tmp_path / "executed")
+    content, file = {**stored_weights(folder), "payload": payload}, folder / "pytorch_model.bin"
     if form == "plain pickle":
-        file.write_bytes(pickle.dumps(Hostile(mark)))
+        file.write_bytes(pickle.dumps(payload))
     else:
         torch.save(content, file, _use_new_zipfile_serialization=form == "archive")
     assert "pytorch_model.bin" in refusal(folder)
-    assert not mark.exists()
+    assert not payload.mark.exists()
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, 0.5, 0.999])
@@ -165,7 +157,7 @@ def test_a_file_cut_short_is_named(kept: float, tiny_copy: TinyModel) -> None:
 
 def test_a_tensor_that_the_index_lists_and_no_shard_holds_is_named(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    as_sharded(folder, stored_weights(folder))
+    write_shards(folder, stored_weights(folder))
     promised = "layers.1.self_attn.q_proj.weight"
     shard = folder / json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"][promised]
     save_file({name: weight for name, weight in load_file(shard).items() if name != promised}, shard)
@@ -179,7 +171,7 @@ INDEXES = ["", "not JSON", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a"
 @pytest.mark.parametrize("index", INDEXES)
 def test_a_damaged_index_is_named(index: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
-    as_sharded(folder, stored_weights(folder))
+    write_shards(folder, stored_weights(folder))
     (folder / "model.safetensors.index.json").write_bytes(index.encode("utf-8", "surrogateescape"))
     assert "model.safetensors.index.json" in refusal(folder)
 

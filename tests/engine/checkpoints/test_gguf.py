@@ -18,7 +18,6 @@ from tests.conftest import TinyModel
 from tests.opening import VERIFIED, verdicts_of
 
 HEADS, SHARED = 4, 2
-WIDTH = 64
 
 NAMES = {
     "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
@@ -39,24 +38,20 @@ def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
     config: Any = transformers.AutoConfig.from_pretrained(folder)
     tensors = load_file(folder / "model.safetensors")
     writer = gguf.GGUFWriter(str(file), "llama")
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
-    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
     vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     vocabulary += [f"▁{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
     vocabulary += [f"[{each}]" for each in range(config.vocab_size - len(vocabulary))]
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(vocabulary)
-    writer.add_token_scores([0.0] * len(vocabulary))
-    writer.add_token_types([3, 3, 3, *[6] * 256, *[1] * (len(vocabulary) - 259)])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    fields = {
+        "context_length": config.max_position_embeddings, "embedding_length": config.hidden_size,
+        "block_count": config.num_hidden_layers, "feed_forward_length": config.intermediate_size,
+        "head_count": config.num_attention_heads, "head_count_kv": config.num_key_value_heads,
+        "layer_norm_rms_eps": config.rms_norm_eps, "vocab_size": config.vocab_size,
+        "rope_dimension_count": config.hidden_size // config.num_attention_heads,
+        "tokenizer_model": "llama", "token_list": vocabulary, "token_scores": [0.0] * len(vocabulary),
+        "token_types": [3, 3, 3, *[6] * 256, *[1] * (len(vocabulary) - 259)], "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+    for name, value in fields.items():
+        getattr(writer, f"add_{name}")(value)
 
     def put(name: str, tensor: Tensor) -> None:
         array = tensor.float().contiguous().numpy()
@@ -78,29 +73,27 @@ def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
     return file
 
 
+@pytest.fixture
+def folder(tiny_model: TinyModel) -> Path:
+    return tiny_model("llama", hidden_size=64, intermediate_size=96)
+
+
 @pytest.mark.parametrize("quantised", [False, True])
-def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
+def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, folder: Path, tmp_path: Path) -> None:
     model = engine.open_model(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
     stored = load_file(folder / "model.safetensors")
     assert [(layer.heads, layer.key_value_heads) for layer in model.outline.layers] == [(HEADS, SHARED)] * 2
-    rounding = 0.0 if not quantised else 0.02
     for head in range(HEADS):
         own, shared = slice(16 * head, 16 * head + 16), slice(16 * (head // 2), 16 * (head // 2) + 16)
-        expected = {
-            "W_Q": stored["layers.1.self_attn.q_proj.weight"][own],
-            "W_K": stored["layers.1.self_attn.k_proj.weight"][shared],
-            "W_V": stored["layers.1.self_attn.v_proj.weight"][shared],
-            "W_O": stored["layers.1.self_attn.o_proj.weight"][:, own],
-        }
+        query, key, value, output = (stored[f"layers.1.self_attn.{name}_proj.weight"] for name in "qkvo")
+        expected = {"W_Q": query[own], "W_K": key[shared], "W_V": value[shared], "W_O": output[:, own]}
         for name, weight in expected.items():
-            largest = float(weight.abs().max())
-            np.testing.assert_allclose(model[f"L1H{head}"].arrays()[name], weight, atol=rounding * largest)
+            rounding = 0.02 * float(weight.abs().max()) if quantised else 0.0
+            np.testing.assert_allclose(model[f"L1H{head}"].arrays()[name], weight, atol=rounding)
     assert any("GGUF" in note for note in model.outline.notes)
 
 
-def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
+def test_a_gguf_file_reads_sentences_and_is_proven(folder: Path, tmp_path: Path) -> None:
     write_gguf(folder, tmp_path / "tiny.gguf")
     model = engine.open_model(tmp_path)  # the only one in its folder
     maps = model.attention("a b c", "L0")
@@ -109,7 +102,7 @@ def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_pa
     assert verdicts_of(model) == VERIFIED
 
 
-def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + b"\0" * 40)
     with pytest.raises(EngineError, match=r"broken\.gguf"):
         engine.open_model(tmp_path / "broken.gguf")

@@ -11,7 +11,7 @@ import transformers
 
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, exported_maps, refusal
-from tests.opening import edited_weights, open_folder, with_config
+from tests.opening import edited_weights, with_config
 from tests.own_maps import own_maps
 from tests.tiny_configurations import save_tiny, tiny_configuration
 from tests.tiny_models import byte_level_tokenizer, save
@@ -28,11 +28,9 @@ from tests.tiny_models import byte_level_tokenizer, save
 def test_a_tied_parameter_is_listed_with_the_one_it_shares(
     model_type: str, tied: str, source: str, tiny_model: TinyModel
 ) -> None:
-    opened = open_folder(tiny_model(model_type, with_head=True))[0]
-    listed = {each.name: each for each in opened.parameters()}
-    assert listed[tied].tied_to == source
-    assert listed[source].tied_to == ""
-    assert listed[tied].shape == listed[source].shape
+    listed = {row["name"]: row for row in exported(tiny_model(model_type, with_head=True), "weights")}
+    assert (listed[tied]["tied_to"], listed[source]["tied_to"]) == (source, "")
+    assert listed[tied]["shape"] == listed[source]["shape"]
 
 
 def test_parameters_are_listed_in_reading_order(tiny_model: TinyModel) -> None:
@@ -50,10 +48,8 @@ LACKS = "the checkpoint lacks "
 def without(folder: Path, *endings: str) -> Path:
     """Take the tensors with these endings out of a checkpoint."""
     with edited_weights(folder) as tensors:
-        lacking = [name for name in tensors if name.endswith(endings)]
-        assert lacking
-        for name in lacking:
-            del tensors[name]
+        lacking = [tensors.pop(name) for name in list(tensors) if name.endswith(endings)]
+    assert lacking
     return folder
 
 
@@ -89,14 +85,11 @@ def test_parameters_that_maps_do_not_need_may_be_missing(tiny_copy: TinyModel) -
 
 def test_a_masked_model_saved_without_its_pooler_predicts_what_its_class_predicts(tiny_model: TinyModel) -> None:
     folder = tiny_model("bert", with_head=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    text = "The cat [MASK] on the mat."
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-    ids = torch.tensor([tokenizer(text)["input_ids"]])
-    place = int((ids[0] == tokenizer.mask_token_id).nonzero()[0])
+    tokenizer, text = transformers.AutoTokenizer.from_pretrained(folder), "The cat [MASK] on the mat."
+    model, ids = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer(text)["input_ids"]
     with torch.inference_mode():
-        expected = int(model(input_ids=ids).logits[0, place].argmax())
-    assert int(exported(folder, "predictions", "--text", text)[0]["token_id"]) == expected
+        logits = model(input_ids=torch.tensor([ids])).logits[0, ids.index(tokenizer.mask_token_id)]
+    assert int(exported(folder, "predictions", "--text", text)[0]["token_id"]) == int(logits.argmax())
 
 
 def test_a_choice_by_missing_numbers_is_refused(tmp_path: Path) -> None:

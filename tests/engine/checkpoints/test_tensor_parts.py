@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,27 +102,24 @@ def test_a_file_that_is_cut_short_while_its_rows_are_read_gives_one_line(
             return super().readinto(room)
 
     monkeypatch.setattr(Path, "open", lambda file, *mode, **how: Cutting(file, *mode))
-    for work in (checkpoint.read, lambda tensor: list(checkpoint.parts(tensor))):
-        assert refused(lambda work=work: work("layers.1.self_attn.q_proj.weight")).endswith(name + SAID)  # type: ignore[misc]
+    works: list[Callable[[str], object]] = [checkpoint.read, lambda tensor: list(checkpoint.parts(tensor))]
+    for work in works:
+        assert refused(partial(work, "layers.1.self_attn.q_proj.weight")).endswith(name + SAID)
+    monkeypatch.setattr(checkpoint.opened, "check", lambda file: None)
+    assert "bytes are missing" in refused(partial(checkpoint.read, "layers.1.self_attn.q_proj.weight"))
 
 
 def test_tensors_of_a_pickled_archive_are_found_in_it(tmp_path: Path) -> None:
-    whole = torch.randn(6, 8)
+    whole, file = torch.randn(6, 8), tmp_path / "pytorch_model.bin"
     tensors = {
-        "whole": whole,
-        "same memory": whole[2:4],
-        "turned": torch.randn(3, 5).T,
-        "half": torch.randn(7).half(),
-        "one": torch.tensor(3.0),
-        "none": torch.empty(0, 4),
-        "integers": torch.arange(9),
-    }
-    file = tmp_path / "pytorch_model.bin"
+        "whole": whole, "same memory": whole[2:4], "turned": torch.randn(3, 5).T, "half": torch.randn(7).half(),
+        "one": torch.tensor(3.0), "none": torch.empty(0, 4), "integers": torch.arange(9),
+    }  # fmt: skip
     torch.save({"state_dict": tensors, "other": torch.ones(100)}, file)
-    checkpoint = Checkpoint(file)
-    assert checkpoint.entries.keys() == tensors.keys()
+    checkpoint, found = Checkpoint(file), read_pickled(file)
+    assert checkpoint.entries.keys() == found.keys() == tensors.keys()
     for name, expected in tensors.items():
-        assert isinstance(checkpoint._places[name][1], TensorInFile), name
+        assert isinstance(found[name][1], TensorInFile), name
         read = checkpoint.read(name)
         assert read.dtype == expected.dtype
         assert torch.equal(read, expected)
