@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from engine.analysis import tables
-from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import table_states
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
@@ -19,12 +18,9 @@ from tests.exporting import exported
 from tests.opening import open_on_thread, worked_out
 
 TEXT = "the cat sat on the mat and the cat sat"
-EXAMPLE = "ov_energy_rank < 20 and induction > 0.5"
-
-Place = tuple[Cell, ...]
 
 
-def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
+def by_head(table: Table) -> dict[tuple[Cell, ...], dict[str, Cell]]:
     rows = table.frame.to_dicts()
     return {(row["stack"], row["layer"], row["head"]): row for row in rows if row["head"] != "all"}
 
@@ -35,21 +31,17 @@ def test_its_numbers_are_those_of_three_views(tiny_model: TinyModel, model_type:
     model = tiny_model(model_type, with_head=True)
     heads = by_head(worked_out(open_on_thread(model), "heads", Query(text=text, epsilon=0.05)))
     others = open_on_thread(model)
-    for name in ("patterns", "circuits"):
-        query = Query(text=text) if name == "patterns" else Query()
+    for name, query in (("patterns", Query(text=text)), ("circuits", Query())):
         expected = by_head(worked_out(others, name, query))
         assert heads.keys() == expected.keys()
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
-    ranks = worked_out(others, "ranks", Query(epsilon=0.05))
-    seen = 0
-    for row in ranks.frame.to_dicts():
-        for measure in RANK_COLUMNS[6:]:
-            for name in (measure, f"{measure}_chance"):
-                of_head = heads[row["stack"], row["layer"], row["head"]]
-                assert of_head[f"{str(row['matrix']).lower()}_{name}"] == row[name]
-                seen += 1
-    assert seen == len(heads) * len(HEAD_PARTS["ranks"])
+    ranks = worked_out(others, "ranks", Query(epsilon=0.05)).frame.to_dicts()
+    measures = [f"{measure}{chance}" for measure in RANK_COLUMNS[6:] for chance in ("", "_chance")]
+    assert len(ranks) * len(measures) == len(heads) * len(HEAD_PARTS["ranks"])
+    for row in ranks:
+        head = heads[row["stack"], row["layer"], row["head"]]
+        assert [head[f"{str(row['matrix']).lower()}_{name}"] for name in measures] == [row[name] for name in measures]
 
 
 def test_layers_with_different_numbers_of_heads_have_a_row_for_each(tiny_model: TinyModel) -> None:
@@ -64,30 +56,21 @@ def test_cheap_columns_come_first(tiny_model: TinyModel, monkeypatch: pytest.Mon
     monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
     units = table_states(open_on_thread(tiny_model("llama")), "heads", Query())
-    states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
+    states = [by_head(unit[0]).values() for unit in units if isinstance(unit, tuple)]
+    ranks, patterns, circuits = "q_energy_rank", "induction", "qk_symmetry"
     filled = [
-        tuple(
-            all(row[column] is not None for row in state.values())
-            for column in ("q_energy_rank", "induction", "qk_symmetry")
-        )
+        tuple(each for each in (ranks, patterns, circuits) if all(row[each] is not None for row in state))
         for state in states
-    ]  # fmt: skip
-    assert list(dict.fromkeys(filled)) == [
-        (False, False, False), (True, False, False), (True, True, False), (True, True, True),
-    ]  # fmt: skip
+    ]
+    assert list(dict.fromkeys(filled)) == [(), (ranks,), (ranks, patterns), (ranks, patterns, circuits)]
 
 
-def test_only_wanted_parts_are_computed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loaded(self: OpenModel) -> None:
-        raise AssertionError("the model was loaded")
-
-    monkeypatch.setattr(OpenModel, "reader", loaded)
-    table = worked_out(open_on_thread(tiny_model("llama")), "heads", Query(parts=("ranks", "circuits")))
-    rows = by_head(table).values()
-    assert all(
-        row["induction"] is None and row["qk_symmetry"] is not None and row["ov_stable_rank"] is not None
-        for row in rows
-    )
+def test_only_wanted_parts_are_computed(tiny_model: TinyModel) -> None:
+    model = open_on_thread(tiny_model("llama"))
+    rows = by_head(worked_out(model, "heads", Query(parts=("ranks", "circuits")))).values()
+    assert not model.is_loaded
+    assert all(row["induction"] is None for row in rows)
+    assert all(row["qk_symmetry"] is not None and row["ov_stable_rank"] is not None for row in rows)
 
 
 def test_a_part_that_fails_leaves_its_cells_empty(tiny_copy: TinyModel) -> None:
