@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.values.heads import MATRICES
 from engine.values.table import RANK_COLUMNS
-from tests.cli.test_export import dense_matrices, noise_in, reference
+from tests.cli.test_export import KEY_HEADS, matrices_of, noise_in, reference
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys
@@ -42,16 +42,15 @@ def simulated(own: Factors, heads: int, shared: int, random: np.random.Generator
     return drawn | {"QK": drawn["Q"].T @ key, "OV": value.T @ drawn["O"].T}
 
 
-@pytest.mark.parametrize(("model_type", "settings"), [("gpt2", {}), ("llama", {"num_key_value_heads": 2})])
+@pytest.mark.parametrize("model_type", KEY_HEADS)
 @pytest.mark.parametrize("label", ["2", "all"])
 def test_chance_is_what_a_simulation_gives_within_its_standard_error(
-    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], label: str
+    tiny_model: TinyModel, model_type: str, label: str
 ) -> None:
-    folder = tiny_model(model_type, **settings)
-    model: Any = transformers.AutoModel.from_pretrained(folder)
-    dense = dense_matrices(model, 1)
+    folder = tiny_model(model_type)
+    dense = matrices_of(transformers.AutoModel.from_pretrained(folder), 1)
     own = {matrix: dense[label, matrix] for matrix in "QKVO"}
-    heads, shared = (1, 1) if label == "2" else (4, 4 // settings.get("num_key_value_heads", 4))
+    heads, shared = (1, 1) if label == "2" else (4, 4 // KEY_HEADS[model_type])
     random = np.random.default_rng(5)
     draws = [simulated(own, heads, shared, random) for _ in range(DRAWS)]
     spread = math.sqrt((1 / 8 if label == "2" else 1) + 1 / DRAWS)  # chance is the mean of 8 heads, or one layer

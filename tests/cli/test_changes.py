@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import find_source
@@ -23,47 +19,25 @@ from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.cli.test_export import eager
+from tests.cli.test_weight_tables import of_head
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.dense_spectra import dense_matrices, gaussian, orthogonal
-from tests.exporting import exported, refusal, run
+from tests.engine.mathematics.dense_spectra import gaussian, orthogonal
+from tests.exporting import exported, refusal, rows_in, run
 from tests.opening import edited_weights
 
 SENTENCE = "The cat sat on the mat."
 
 LLAMA = "layers.{}.self_attn.{}_proj.weight"
 
-HEADS, SHARED, WIDTH = 4, 2, 8
+HEADS, WIDTH = 4, 8
 
 OF_CIRCUITS = {f"{name}_change" for name in CIRCUIT_MEASURES}
 
-Edit = Callable[[dict[str, Tensor]], None]
 
-
-def names(rows: list[dict[str, str]]) -> list[tuple[str, str]]:
-    return [(row["layer"], row["head"]) for row in rows]
-
-
-@pytest.fixture
-def edited(tiny_model: TinyModel, tmp_path: Path) -> Callable[[Edit], tuple[Path, Path]]:
-    """Give a tiny Llama and a copy of it whose weights were edited."""
-
-    def make(edit: Edit) -> tuple[Path, Path]:
-        first = tiny_model("llama")
-        other = Path(shutil.copytree(first, tmp_path / "other"))
-        with edited_weights(other) as tensors:
-            edit(tensors)
-        return first, other
-
-    return make
-
-
-def factors_of(folder: Path, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Cut a tiny Llama's layer into heads by hand."""
-    tensors = load_file(folder / "model.safetensors")
-    query, key, value, output = (tensors[LLAMA.format(layer, name)].double() for name in "qkvo")
-    by_head = [part.unflatten(0, (-1, WIDTH)) for part in (query, key, value)]
-    return (*by_head, output.unflatten(1, (-1, WIDTH)).permute(1, 0, 2))
+def by_place(rows: list[dict[str, str]]) -> dict[tuple[str, str], dict[str, str]]:
+    """Give the rows of layers and heads, whose order stays."""
+    return {(row["layer"], row["head"]): row for row in rows}
 
 
 def changes(first: Path, other: Path | str) -> list[dict[str, str]]:
@@ -83,34 +57,32 @@ def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: 
 
 
 def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_first(
-    edited: Callable[[Edit], tuple[Path, Path]],
+    tiny_model: TinyModel, tiny_copy: TinyModel
 ) -> None:
-    def edit(tensors: dict[str, Tensor]) -> None:
+    first, other = tiny_model("llama"), tiny_copy("llama")
+    with edited_weights(other) as tensors:
         for place, name in enumerate(tensors):
             if "self_attn" in name:
                 tensors[name] += 0.05 * gaussian(*tensors[name].shape, seed=place).float()
-        columns = slice(2 * WIDTH, 3 * WIDTH)
-        tensors[LLAMA.format(1, "o")][:, columns] = gaussian(32, WIDTH, seed=77).float()
-
-    first, other = edited(edit)
+        tensors[LLAMA.format(1, "o")][:, 2 * WIDTH : 3 * WIDTH] = gaussian(32, WIDTH, seed=77).float()
     table = changes(first, other)
-    assert names(table)[0] == ("1", "2")
+    assert next(iter(by_place(table))) == ("1", "2")
     for rows in (table[:8], table[8:]):
         values = [float(row["change"]) for row in rows]
         assert values == sorted(values, reverse=True)
-    assert sorted(names(table)) == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
+    places = sorted((row["layer"], row["head"]) for row in table)
+    assert places == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
+    models = [transformers.AutoModel.from_pretrained(folder) for folder in (first, other)]
     for row in table:
-        head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
         assert row["b_q_distance"] == row["b_q_distance_chance"] == "", "these models have no biases"
-        before, now = (dense_matrices(factors_of(folder, layer), head) for folder in (first, other))
+        before, now = (of_head(model, int(row["layer"]), row["head"]) for model in models)
         for matrix, old in before.items():
             new, name = now[matrix], matrix.lower()
             assert float(row[f"{name}_distance"]) == pytest.approx(float((new - old).norm() / old.norm()), rel=1e-9)
             chance = math.sqrt(1 + float(new.norm() / old.norm()) ** 2)
             assert float(row[f"{name}_distance_chance"]) == pytest.approx(chance, rel=1e-9)
-            sigma = [
-                torch.linalg.svdvals(each).numpy()[: WIDTH * (HEADS if head is None else 1)] for each in (old, new)
-            ]
+            rank = WIDTH * (HEADS if row["head"] == "all" else 1)
+            sigma = [torch.linalg.svdvals(each).numpy()[:rank] for each in (old, new)]
             for measure in MEASURES[2:8]:
                 one, two = (float(measure.compute(each, 0.01, 0.0)) for each in sigma)
                 assert float(row[f"{name}_{measure.name}_change"]) == pytest.approx(two - one, rel=1e-6, abs=1e-9)
@@ -125,23 +97,19 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
                 assert float(row[f"{name}_overlap"]) == pytest.approx(float((cosines**2).mean()), abs=1e-9)
                 assert float(row[f"{name}_overlap_chance"]) == min(1.0, new.shape[matrix == "O"] / 32)
         assert float(row["change"]) == max(float(row["qk_distance"]), float(row["ov_distance"]))
-    alone = exported(first, "changes", "--vs", other, "--head", "L1H2")
-    assert {name: cell for name, cell in alone[0].items() if name not in OF_CIRCUITS} == {
-        name: cell for name, cell in table[0].items() if name not in OF_CIRCUITS
-    }
+    (alone,) = exported(first, "changes", "--vs", other, "--head", "L1H2")
+    assert alone.keys() == table[0].keys()
+    assert all(alone[name] == table[0][name] for name in alone.keys() - OF_CIRCUITS)
 
 
-def test_every_measure_of_circuits_has_its_change(edited: Callable[[Edit], tuple[Path, Path]]) -> None:
-    """A head that comes to copy, in the other model, what it writes for each token."""
-
-    def edit(tensors: dict[str, Tensor]) -> None:
-        value, output = (tensors[LLAMA.format(1, name)] for name in "vo")
-        output[:, :WIDTH] = value[:WIDTH].T
-
-    pair = edited(edit)
-    table = exported(pair[0], "changes", "--vs", pair[1])
-    circuits = [{(row["layer"], row["head"]): row for row in exported(each, "circuits")} for each in pair]
-    for place, row in zip(names(table), table, strict=True):
+def test_every_measure_of_circuits_has_its_change(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
+    """A head comes to copy, in the other model, what it writes for each token."""
+    pair = tiny_model("llama"), tiny_copy("llama")
+    with edited_weights(pair[1]) as tensors:
+        tensors[LLAMA.format(1, "o")][:, :WIDTH] = tensors[LLAMA.format(1, "v")][:WIDTH].T
+    rows = by_place(exported(pair[0], "changes", "--vs", pair[1]))
+    circuits = [by_place(exported(each, "circuits")) for each in pair]
+    for place, row in rows.items():
         for name in CIRCUIT_MEASURES:
             cells = [each[place][name] for each in circuits]
             if "" in cells:
@@ -149,32 +117,31 @@ def test_every_measure_of_circuits_has_its_change(edited: Callable[[Edit], tuple
             else:
                 expected = float(cells[1]) - float(cells[0])
                 assert float(row[f"{name}_change"]) == pytest.approx(expected, abs=1e-9), name
-    copying = dict(zip(names(table), table, strict=True))["1", "0"]["ov_copying_residual_change"]
-    assert float(copying) == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
+    copying = float(rows["1", "0"]["ov_copying_residual_change"])
+    assert copying == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
 
 
 def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_alone(
-    edited: Callable[[Edit], tuple[Path, Path]],
+    tiny_model: TinyModel, tiny_copy: TinyModel
 ) -> None:
-    def edit(tensors: dict[str, Tensor]) -> None:
-        query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
+    first, other = tiny_model("llama"), tiny_copy("llama")
+    with edited_weights(other) as tensors:
         turn = orthogonal(WIDTH).float()
-        for head in (2, 3):  # they share their key
-            query[WIDTH * head : WIDTH * (head + 1)] = turn @ query[WIDTH * head : WIDTH * (head + 1)]
-        key[WIDTH:] = turn @ key[WIDTH:]
+        query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
+        for part in (query[2 * WIDTH : 3 * WIDTH], query[3 * WIDTH :], key[WIDTH:]):  # heads 2 and 3 share their key
+            part.copy_(turn @ part)
         tensors[LLAMA.format(1, "v")] *= 4
-
-    first, other = edited(edit)
-    table = exported(first, "changes", "--vs", other)
-    rows = dict(zip(names(table), table, strict=True))
-    turned = {name: float(value) for name, value in rows["0", "2"].items() if value and name not in ("stack", "head")}
+    rows = by_place(exported(first, "changes", "--vs", other))
+    turned, scaled = (
+        {name: float(value) for name, value in rows[place].items() if value and name not in ("stack", "head")}
+        for place in (("0", "2"), ("1", "1"))
+    )
     assert turned["q_distance"] > 0.5
     assert turned["k_distance"] > 0.5
     assert turned["change"] < 1e-5, "the weights are rounded to float32"
     assert turned["q_angle_largest"] < 1e-3
     assert abs(turned["q_effective_rank_change"]) < 1e-4
     assert float(rows["0", "0"]["change"]) == float(rows["0", "0"]["q_distance"]) == 0.0
-    scaled = {name: float(value) for name, value in rows["1", "1"].items() if value and name not in ("stack", "head")}
     assert [scaled[name] for name in ("v_distance", "ov_distance", "change")] == pytest.approx([3.0] * 3, rel=1e-12)
     for name, value in scaled.items():
         if name.endswith("_change"):
@@ -185,29 +152,20 @@ def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_al
 def test_biases_that_alone_have_changed_are_seen(tiny_copy: TinyModel, tmp_path: Path) -> None:
     """Of a head whose b_K points the other way, one whose b_V is turned by 90°, and a layer whose b_O is doubled."""
     first = tiny_copy("gpt2")
-    tensors = load_file(first / "model.safetensors")
-    names_of = [
-        next(name for name in tensors if name.endswith(f"h.0.attn.{part}.bias")) for part in ("c_attn", "c_proj")
-    ]
-    inner, output = (tensors[name] for name in names_of)
-    inner.copy_(torch.tensor([3.0, 4.0]).repeat(len(inner) // 2))
-    output.fill_(1.0)
+    with edited_weights(first) as tensors:
+        tensors["h.0.attn.c_attn.bias"] = torch.tensor([3.0, 4.0]).repeat(48)
+        tensors["h.0.attn.c_proj.bias"] = torch.ones(32)
     other = Path(shutil.copytree(first, tmp_path / "other"))
-    save_file(tensors, first / "model.safetensors", {"format": "pt"})
-    width = len(output)
-    size = width // HEADS
-    inner[width + size : width + 2 * size] *= -1
-    inner[2 * width + 2 * size : 2 * width + 3 * size] = torch.tensor([-4.0, 3.0]).repeat(size // 2)
-    output *= 2
-    save_file(tensors, other / "model.safetensors", {"format": "pt"})
-    rows = {(row["layer"], row["head"]): row for row in changes(first, other)}
+    with edited_weights(other) as tensors:
+        _, keys, values = tensors["h.0.attn.c_attn.bias"].view(3, HEADS, WIDTH)
+        keys[1] *= -1
+        values[2] = torch.tensor([-4.0, 3.0]).repeat(WIDTH // 2)
+        tensors["h.0.attn.c_proj.bias"] *= 2
+    rows = by_place(changes(first, other))
     expected = {(head, matrix): 0.0 for head in ("0", "1", "2", "3", "all") for matrix in "qkv"} | {
-        ("1", "k"): 2.0,
-        ("2", "v"): math.sqrt(2),
-        ("all", "k"): 1.0,
-        ("all", "v"): math.sqrt(2 / HEADS),
-        ("all", "o"): 1.0,
-    }
+        ("1", "k"): 2.0, ("2", "v"): math.sqrt(2),
+        ("all", "k"): 1.0, ("all", "v"): math.sqrt(2 / HEADS), ("all", "o"): 1.0,
+    }  # fmt: skip
     for (head, matrix), distance in expected.items():
         assert float(rows["0", head][f"b_{matrix}_distance"]) == pytest.approx(distance, rel=1e-12)
         chance = math.sqrt(5.0 if matrix == "o" else 2.0)
@@ -223,8 +181,7 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
     delta = 2 * product(factors, module)
     query = load_file(base / "model.safetensors")[LLAMA.format(1, "q")].double()
     for way, before in (((base, adapter), query), ((adapter, "base"), query + delta)):
-        table = changes(*way)
-        rows = dict(zip(names(table), table, strict=True))
+        rows = by_place(changes(*way))
         assert sum(float(row["change"]) > 0 for row in rows.values()) == HEADS + 1
         for head in range(HEADS):
             some = slice(WIDTH * head, WIDTH * (head + 1))
@@ -237,12 +194,11 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
 
 
 def test_differences_of_attention_are_those_of_transformers_maps(
-    edited: Callable[[Edit], tuple[Path, Path]], tmp_path: Path
+    tiny_model: TinyModel, tiny_copy: TinyModel, tmp_path: Path
 ) -> None:
-    def edit(tensors: dict[str, Tensor]) -> None:
+    first, other = tiny_model("llama"), tiny_copy("llama")
+    with edited_weights(other) as tensors:
         tensors[LLAMA.format(1, "q")] *= -1
-
-    first, other = edited(edit)
     before, now = (np.stack(eager(each, SENTENCE)[1]) for each in (first, other))
     table = exported(first, "attention", "--vs", other, "--text", SENTENCE)
     assert tuple(table[0])[7:] == ("weight", "weight_chance", "weight_other", "difference")
@@ -265,7 +221,7 @@ def test_what_differs_is_named_and_what_both_have_is_compared(tiny_model: TinyMo
     assert refusal(model, "changes", "--vs", tiny_model("bert")).endswith("has no decoder, it has encoder\n")
     deep = tiny_model("llama", num_hidden_layers=3)
     done = run(deep, "changes", "--vs", model)
-    assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0", "1"}
+    assert {row["layer"] for row in rows_in(done.stdout)} == {"0", "1"}
     assert "decoder L2 is not compared" in done.stderr
     assert f"{model} has no decoder L2" in refusal(deep, "changes", "--vs", model, "--layer", "2")
     assert "has one layer that" in run(model, "changes", "--vs", deep).stderr
@@ -275,15 +231,12 @@ def test_what_differs_is_named_and_what_both_have_is_compared(tiny_model: TinyMo
     assert "--vs does not apply to ranks" in refusal(model, "ranks", "--vs", model, code=2)
 
 
-def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel, tmp_path: Path) -> None:
-    model = tiny_model("llama")
-    other = Path(shutil.copytree(model, tmp_path / "other"))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model("bert"))
+def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
+    other = tiny_copy("llama")
     for file in other.glob("token*"):
         file.unlink()
-    tokenizer.save_pretrained(other)
-    said = refusal(model, "attention", "--vs", other, "--text", SENTENCE)
-    assert said.count("\n") == 1
+    transformers.AutoTokenizer.from_pretrained(tiny_model("bert")).save_pretrained(other)
+    said = refusal(tiny_model("llama"), "attention", "--vs", other, "--text", SENTENCE)
     assert "token 0 is 'The' in the first model and '[CLS]' in the second" in said
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.values.table import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
+from tests.engine.mathematics.dense_spectra import dense_matrices
 from tests.exporting import attn_tui, exported
 from tests.opening import edited_weights
 
@@ -23,33 +24,26 @@ TEXT = "The cat sat on the mat, and Mary gave it a drink."
 Dense = dict[tuple[str, str], NDArray[np.float64]]
 
 
-def dense_matrices(model: Any, layer: int) -> Dense:
+KEY_HEADS = {"gpt2": 4, "llama": 2}
+"""How many heads the keys and values of tiny models have; queries have four, of a width of eight."""
+
+
+def matrices_of(model: Any, layer: int) -> Dense:
     """Cut a Llama-like or GPT-2 layer by hand and multiply out, by head (or ``all``) and matrix, in float64."""
-    config = model.config
-    heads, width = config.num_attention_heads, config.hidden_size // config.num_attention_heads
-    if config.model_type == "gpt2":
+    width = model.config.hidden_size // model.config.num_attention_heads
+    if model.config.model_type == "gpt2":
         attention = model.h[layer].attn
-        q, k, v = attention.c_attn.weight.detach().double().T.split(config.hidden_size)
-        o = attention.c_proj.weight.detach().double().T
+        inner, output = attention.c_attn.weight.T.chunk(3), attention.c_proj.weight.T
     else:
         attention = model.layers[layer].self_attn
-        q, k, v, o = (
-            getattr(attention, name).weight.detach().double() for name in ("q_proj", "k_proj", "v_proj", "o_proj")
-        )
-    group = heads // (k.shape[0] // width)
-    dense: Dense = {}
-    totals = {"QK": 0.0, "OV": 0.0}
-    for head in range(heads):
-        shared = head // group
-        w_q, w_o = q[head * width : (head + 1) * width], o[:, head * width : (head + 1) * width]
-        w_k, w_v = (each[shared * width : (shared + 1) * width] for each in (k, v))
-        parts = {"Q": w_q, "K": w_k, "V": w_v, "O": w_o, "QK": w_q.T @ w_k, "OV": w_v.T @ w_o.T}
-        for matrix, part in parts.items():
-            dense[str(head), matrix] = part.numpy()
-        totals = {matrix: total + parts[matrix] for matrix, total in totals.items()}
-    for matrix, part in {"Q": q, "K": k, "V": v, "O": o, **totals}.items():
-        dense["all", matrix] = part.numpy()
-    return dense
+        inner, output = [getattr(attention, f"{name}_proj").weight for name in "qkv"], attention.o_proj.weight
+    query, key, value = (each.detach().unflatten(0, (-1, width)) for each in inner)
+    factors = query, key, value, output.detach().unflatten(1, (-1, width)).permute(1, 0, 2)
+    return {
+        ("all" if head is None else str(head), name): matrix.numpy()
+        for head in (*range(len(query)), None)
+        for name, matrix in dense_matrices(factors, head).items()
+    }
 
 
 def noise_of(matrix: NDArray[np.float64]) -> float:
@@ -86,29 +80,23 @@ def reference(matrix: NDArray[np.float64], rank: int, epsilon: float, noise: flo
     }
 
 
-@pytest.mark.parametrize(("model_type", "settings"), [("gpt2", {}), ("llama", {"num_key_value_heads": 2})])
-def test_every_measure_is_that_of_the_dense_matrices_in_float64(
-    tiny_model: TinyModel, model_type: str, settings: dict[str, Any]
-) -> None:
-    folder = tiny_model(model_type, **settings)
+@pytest.mark.parametrize("model_type", KEY_HEADS)
+def test_every_measure_is_that_of_the_dense_matrices_in_float64(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type)
     model = transformers.AutoModel.from_pretrained(folder)
     heads = exported(folder, "ranks", "--energy", "0.05", "--no-cache")
     table = heads + exported(folder, "ranks", "--energy", "0.05", "--head", "all", "--no-cache")
     assert tuple(table[0]) == RANKS_BESIDE_CHANCE_COLUMNS
     assert (len(heads), len(table)) == (2 * 4 * 6, 2 * (4 + 1) * 6)
-    width = model.config.hidden_size // model.config.num_attention_heads
     for row in table:
-        dense = dense_matrices(model, int(row["layer"]))
-        matrix = dense[row["head"], row["matrix"]]
-        group = 4 // settings.get("num_key_value_heads", 4) if row["head"] == "all" else 1
+        dense = matrices_of(model, int(row["layer"]))
+        matrix, is_layer = dense[row["head"], row["matrix"]], row["head"] == "all"
+        group = 4 // KEY_HEADS[model_type] if is_layer else 1
         noise = noise_in({each: dense[row["head"], each] for each in "QKVO"}, row["matrix"], group)
         assert row["stack"] == "decoder"
         assert (int(row["rows"]), int(row["cols"])) == matrix.shape
-        structural = width if row["head"] != "all" else min(matrix.shape)
-        if row["head"] == "all" and row["matrix"] in ("QK", "OV"):
-            structural = min(*matrix.shape, width * settings.get("num_key_value_heads", 4))
-        expected = reference(matrix, structural, 0.05, noise)
-        for column, value in expected.items():
+        structural = 8 * (KEY_HEADS[model_type] if row["matrix"] in ("QK", "OV") else 4) if is_layer else 8
+        for column, value in reference(matrix, min(*matrix.shape, structural), 0.05, noise).items():
             if column in ("energy_rank", "numerical_rank"):
                 assert row[column] == str(value), row
             elif column == "condition_number" and value > 1e12:
@@ -122,7 +110,7 @@ def test_a_spectrum_lists_singular_values_that_read_back_exactly_with_their_ener
     model = transformers.AutoModel.from_pretrained(folder)
     table = exported(folder, "spectrum", "--head", "L1H2", "--matrix", "QK")
     assert tuple(table[0]) == SPECTRUM_COLUMNS
-    sigma = np.linalg.svd(dense_matrices(model, 1)["2", "QK"], compute_uv=False)[:8]
+    sigma = np.linalg.svd(matrices_of(model, 1)["2", "QK"], compute_uv=False)[:8]
     assert [int(row["index"]) for row in table] == list(range(1, 9))
     np.testing.assert_allclose([float(row["singular_value"]) for row in table], sigma, rtol=1e-6)
     shares = sigma**2 / (sigma**2).sum()
@@ -144,45 +132,32 @@ def eager(folder: Path, text: str) -> tuple[list[int], list[NDArray[np.float32]]
 def test_attention_is_what_eager_attention_gives(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type)
     ids, maps = eager(folder, TEXT)
+    count = len(ids)
     table = exported(folder, "attention", "--text", TEXT)
     assert tuple(table[0]) == ATTENTION_COLUMNS
-    assert len(table) == len(maps) * 4 * len(ids) ** 2
-    got = np.array([float(row["weight"]) for row in table]).reshape(len(maps), 4, len(ids), len(ids))
+    got = np.array([float(row["weight"]) for row in table]).reshape(len(maps), 4, count, count)
     np.testing.assert_allclose(got, np.stack(maps), atol=1e-5)
-    count = len(ids)
     seen = np.ones((count, count)) if model_type == "bert" else np.tril(np.ones((count, count)))
     chance = np.array([float(row["weight_chance"]) for row in table]).reshape(-1, count, count)
     np.testing.assert_allclose(chance, np.broadcast_to(seen / seen.sum(1, keepdims=True), chance.shape))
-    assert [(row["layer"], row["head"], row["query"], row["key"]) for row in table[:: len(table) - 1]] == [
-        ("0", "0", "0", "0"),
-        (str(len(maps) - 1), "3", str(len(ids) - 1), str(len(ids) - 1)),
-    ]
-    tokens = [table[key]["key_token"] for key in range(count)]
-    assert [token.strip() for token in tokens if token.startswith(" ")][:2] == (
-        [] if model_type == "bert" else ["cat", "sat"]
-    )
-    assert all(row["query_token"] == tokens[int(row["query"])] for row in table)
-    assert all(row["key_token"] == tokens[int(row["key"])] for row in table)
+    places = [tuple(int(row[name]) for name in ("layer", "head", "query", "key")) for row in table]
+    assert places == list(np.ndindex(len(maps), 4, count, count))
+    tokens = [row["key_token"] for row in table[:count]]
+    begun_by_a_space = [token for token in tokens if token.startswith(" ")]
+    assert begun_by_a_space[:2] == ([] if model_type == "bert" else [" cat", " sat"])
+    assert all(row[f"{end}_token"] == tokens[int(row[end])] for row in table for end in ("query", "key"))
 
 
-@pytest.mark.parametrize(
-    ("options", "axes"),
-    [
-        (("--layer", "1", "--head", "mean"), (1, "mean")),
-        (("--layer", "mean", "--head", "2"), ("mean", 2)),
-        (("--layer", "mean", "--head", "mean"), ("mean", "mean")),
-    ],
-)
-def test_means_are_means(tiny_model: TinyModel, options: tuple[str, ...], axes: tuple[int | str, int | str]) -> None:
+@pytest.mark.parametrize(("layer", "head"), [("1", "mean"), ("mean", "2"), ("mean", "mean")])
+def test_means_are_means(tiny_model: TinyModel, layer: str, head: str) -> None:
     folder = tiny_model("gpt2")
-    _, maps = eager(folder, TEXT)
-    table = exported(folder, "attention", "--text", TEXT, *options)
-    stacked = np.stack(maps)
-    by_head = stacked.mean(0) if axes[0] == "mean" else stacked[int(axes[0])]
-    expected = by_head.mean(0) if axes[1] == "mean" else by_head[int(axes[1])]
-    assert {(row["layer"], row["head"]) for row in table} == {(str(axes[0]), str(axes[1]))}
+    maps = np.stack(eager(folder, TEXT)[1])
+    table = exported(folder, "attention", "--text", TEXT, "--layer", layer, "--head", head)
+    by_head = maps.mean(0) if layer == "mean" else maps[int(layer)]
+    expected = by_head.mean(0) if head == "mean" else by_head[int(head)]
+    assert {(row["layer"], row["head"]) for row in table} == {(layer, head)}
     np.testing.assert_allclose([float(row["weight"]) for row in table], expected.ravel(), atol=1e-5)
-    assert ({row["weight_chance"] for row in table} == {""}) == (axes[0] == "mean"), "layers may see unlike keys"
+    assert ({row["weight_chance"] for row in table} == {""}) == (layer == "mean"), "layers may see unlike keys"
 
 
 def test_attention_as_arrays_is_one_per_layer_stacked_over_its_heads(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -199,7 +174,7 @@ def test_matrices_are_the_heads_arrays_in_the_documented_layout(tiny_model: Tiny
     folder, file = tiny_model("gpt2"), tmp_path / "heads.npz"
     model = transformers.AutoModel.from_pretrained(folder)
     assert attn_tui("export", folder, "matrices", "-o", file).returncode == 0
-    dense = dense_matrices(model, 1)
+    dense = matrices_of(model, 1)
     with np.load(file) as arrays:
         assert len(arrays.files) == 2 * 4 * 8
         for matrix in "QKVO":

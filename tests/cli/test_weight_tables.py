@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.analysis import circuits
@@ -18,18 +18,17 @@ from engine.analysis.open_model import OpenModel
 from engine.models.live_module import ModuleSource
 from engine.models.model_loader import words_of
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
 from tests import tiny_models
-from tests.cli.test_export import dense_matrices
+from tests.cli.test_export import KEY_HEADS, matrices_of
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, write_adapter
+from tests.engine.mathematics.dense_spectra import orthogonal
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import as_exported, exported, refusal, run
 from tests.opening import edited_weights, open_on_thread, worked_out
-
-FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
 
 OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
 """The tables that take no sentence."""
@@ -37,8 +36,8 @@ OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
 
 def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
     """Cut one head, or the whole layer, out of a model by hand."""
-    dense = dense_matrices(model.base_model, layer)
-    return {name: torch.from_numpy(dense[head, name]) for name in ("Q", "K", "V", "O", "QK", "OV")}
+    cut = matrices_of(model.base_model, layer)
+    return {name: torch.from_numpy(cut[head, name]) for name in MATRICES}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -46,46 +45,36 @@ def test_of_products_that_are_zero_but_for_rounding_nothing_more_is_said(
     tiny_copy: TinyModel, dtype: torch.dtype
 ) -> None:
     """Head 0's factors are orthogonal in the head, head 1's in the model; bases are turned, and rounded in storing."""
-    file = tiny_copy("llama", with_head=True, num_key_value_heads=4) / "model.safetensors"
-    tensors, r = load_file(file), 8
-    basis = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
-    inner = torch.linalg.qr(torch.randn(r, r, generator=torch.Generator().manual_seed(1), dtype=torch.float64))[0]
-    layer = "model.layers.0.self_attn.{}_proj.weight"
-    zero = {"q": (inner[:, :4] @ basis[:4], basis[:r]), "k": (inner[:, 4:] @ basis[:4], basis[r : 2 * r])}
-    zero |= {"v": zero["q"], "o": zero["k"]}
-    for name, (of_first, of_second) in zero.items():
-        stored = tensors[layer.format(name)]
-        matrix = stored.T if name == "o" else stored
-        matrix[:r], matrix[r : 2 * r] = of_first, of_second
-    save_file({name: each.to(dtype).contiguous() for name, each in tensors.items()}, file, metadata={"format": "pt"})
-    first, second, *_ = exported(file.parent, "circuits", "--layer", "0")
+    folder = tiny_copy("llama", with_head=True, num_key_value_heads=4)
+    basis, inner = orthogonal(32), orthogonal(8)
+    query, key = (inner[:, :4] @ basis[:4], basis[:8]), (inner[:, 4:] @ basis[:4], basis[8:16])
+    with edited_weights(folder) as tensors:
+        for name, factors in {"q": query, "k": key, "v": query, "o": key}.items():
+            stored = tensors[f"model.layers.0.self_attn.{name}_proj.weight"]
+            (stored.T if name == "o" else stored)[:16] = torch.cat(factors)
+        tensors |= {name: each.to(dtype) for name, each in tensors.items()}
+    first, second, *_ = exported(folder, "circuits", "--layer", "0")
     for circuit, one, other in (("qk", "q", "k"), ("ov", "v", "o")):
         assert [first[f"rank_{each}"] for each in (one, other, circuit)] == ["4", "4", "0"]
         assert first[f"{circuit}_factors_lost"] == "4"
         assert second[f"rank_{circuit}"] == second[f"{circuit}_image_in_kernel"] == "8"
     shares = "qk_positive_mass", "qk_negative_mass", "ov_copying_residual"
     assert {row[name] for row in (first, second) for name in shares} == {""}
-    ranks = {(row["head"], row["matrix"]): row for row in exported(file.parent, "ranks", "--layer", "0")}
+    ranks = {(row["head"], row["matrix"]): row for row in exported(folder, "ranks", "--layer", "0")}
     assert [ranks["0", matrix]["numerical_rank"] for matrix in ("Q", "QK", "OV")] == ["4", "0", "0"]
     assert ranks["0", "QK"]["numerical_rank_chance"] == ranks["2", "QK"]["numerical_rank_chance"] == "8.0"
 
 
-@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
+@pytest.mark.parametrize("model_type", KEY_HEADS)
 @pytest.mark.parametrize(("eigenvalues", "quick"), [(False, 31), (True, 31), (False, 32)])
 def test_circuits_are_those_of_dense_matrices(
-    tiny_model: TinyModel,
-    model_type: str,
-    settings: dict[str, Any],
-    eigenvalues: bool,
-    quick: int,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: TinyModel, model_type: str, eigenvalues: bool, quick: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(circuits, "QUICK", quick)  # the models are 32 wide
-    folder = tiny_model(model_type, with_head=True, **settings)
+    folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    embedding, unembedding = (
-        module.weight.detach().double() for module in (model.get_input_embeddings(), model.get_output_embeddings())
-    )
+    embedding, unembedding = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    token_map = (unembedding.double().T @ embedding.double()).detach()
     options = ["--eigenvalues"] if eigenvalues else []
     table = exported(folder, "circuits", *options) + exported(folder, "circuits", "--head", "all", *options)
     of_eigenvalues = ("mass", "copying", "copying_residual")
@@ -95,8 +84,7 @@ def test_circuits_are_those_of_dense_matrices(
     ]  # fmt: skip
     for row in table:
         matrices = of_head(model, int(row["layer"]), row["head"])
-        expected = by_definition(matrices, unembedding.T @ embedding)
-        for name, value in expected.items():
+        for name, value in by_definition(matrices, token_map).items():
             if row["head"] == "all" and name.endswith(of_eigenvalues) and not eigenvalues and quick < 32:
                 assert row[name] == row[f"{name}_chance"] == ""
             elif name.endswith(("lost", "in_kernel")):
@@ -104,7 +92,7 @@ def test_circuits_are_those_of_dense_matrices(
             else:
                 bound = 2e-5 if "angle" in name else 1e-6
                 assert float(row[name]) == pytest.approx(value, rel=1e-4, abs=bound), (name, row)
-        for matrix in ("Q", "K", "V", "O", "QK", "OV"):
+        for matrix in MATRICES:
             sigma = torch.linalg.svdvals(matrices[matrix])
             assert row[f"rank_{matrix.lower()}"] == str(int((sigma > 1.2e-7 * sigma[0]).sum()))
         floor = math.sqrt(1 - min(1.0, int(row["rank_qk"]) / 32))
@@ -175,11 +163,11 @@ def test_where_tokens_or_one_space_are_missing_cells_are_empty(tiny_model: TinyM
         assert (across[name] != "") == is_said, name
 
 
-@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
+@pytest.mark.parametrize("model_type", KEY_HEADS)
 def test_composition_lists_every_earlier_head_in_three_ways_the_strongest_first(
-    tiny_model: TinyModel, model_type: str, settings: dict[str, Any]
+    tiny_model: TinyModel, model_type: str
 ) -> None:
-    folder = tiny_model(model_type, with_head=True, **settings)
+    folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     table = exported(folder, "composition", "--head", "L1H2")
     assert tuple(table[0]) == COMPOSITION.columns
@@ -212,11 +200,9 @@ def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyM
     assert run(folder, "circuits", "--head", "L0H0").exit_code == 0
 
 
-def test_a_distance_says_nothing_about_other_tables_and_models(tiny_model: TinyModel) -> None:
-    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "circuits", "--distance", "1")
-    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "ranks", "--distance", "1")
-    assert "--distance does not apply to weights" in refusal(tiny_model("llama"), "weights", "--distance", "1", code=2)
-    assert "--distance" in refusal(tiny_model("llama"), "circuits", "--distance", "-1", code=2)
+def test_a_model_without_rotations_has_no_circuits_at_a_distance(tiny_model: TinyModel) -> None:
+    for view in ("circuits", "ranks"):
+        assert "no QK at a distance" in refusal(tiny_model("gpt2"), view, "--distance", "1")
 
 
 def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
@@ -287,28 +273,28 @@ def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
         worked_out(opened, "directions", Query(layer.name, 0, fold_norm=True))
 
 
-def expected_ends(table: Tensor, vector: Tensor, known: int, top: int) -> dict[str, tuple[list[int], list[float]]]:
-    """Sort the tokens along a direction."""
-    met = table.detach().double()[:known] @ vector
-    order = met.argsort(descending=True)
-    ends = {"largest": order[:top], "smallest": order.flip(0)[:top]}
-    return {end: (ids.tolist(), met[ids].tolist()) for end, ids in ends.items()}
+def check_ends(
+    rows: list[dict[str, str]], side: str, tokens: Tensor, direction: Tensor, top: int, *, known: int
+) -> None:
+    """Compare a side's rows with the tokens at both ends of a direction, and chance with 2,000 random directions."""
+    table = tokens.detach().double().numpy()[:known]
+    met = table @ direction.numpy()
+    drawn = np.random.default_rng(0).standard_normal((table.shape[1], 2000))
+    by_chance = np.sort(table @ (drawn / np.linalg.norm(drawn, axis=0)), axis=0).mean(1)
+    for end, ids, chance in (("largest", np.argsort(-met), by_chance[::-1]), ("smallest", np.argsort(met), by_chance)):
+        of = [row for row in rows if (row["side"], row["extreme"]) == (side, end)]
+        assert [int(row["token_id"]) for row in of] == ids[:top].tolist()
+        assert [int(row["place"]) for row in of] == [*range(1, top + 1)]
+        np.testing.assert_allclose([float(row["projection"]) for row in of], met[ids[:top]], rtol=1e-5)
+        np.testing.assert_allclose([float(row["projection_chance"]) for row in of], chance[:top], rtol=0.1)
 
 
-def by_chance(tokens: Tensor, end: str, top: int = 4) -> list[float]:
-    """Simulate the projections at an end of random directions."""
-    drawn = np.random.default_rng(0).standard_normal((tokens.shape[1], 2000))
-    met = np.sort(tokens.detach().double().numpy() @ (drawn / np.linalg.norm(drawn, axis=0)), axis=0).mean(1)
-    found: list[float] = (met[::-1] if end == "largest" else met)[:top].tolist()
-    return found
-
-
-@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
+@pytest.mark.parametrize("model_type", KEY_HEADS)
 @pytest.mark.parametrize("matrix", ["QK", "OV"])
 def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
-    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], matrix: str
+    tiny_model: TinyModel, model_type: str, matrix: str
 ) -> None:
-    folder = tiny_model(model_type, with_head=True, **settings)
+    folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     known = len(tokenizer)
@@ -319,25 +305,17 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
     left, sigma, right = np.linalg.svd(of_head(model, 1, "2")[matrix].numpy())
     names = ("query", "key") if matrix == "QK" else ("input", "output")
     assert len(table) == 3 * 2 * 2 * 4
+    assert {row["note"] for row in table} == {""}
     for index in range(3):
         u, v = torch.from_numpy(left[:, index]), torch.from_numpy(right[index])
         sign = torch.sign(u[u.abs().argmax()])
-        written = embedding if matrix == "QK" else unembedding
-        for side, vector, tokens in ((names[0], u, embedding), (names[1], v, written)):
-            ends = expected_ends(tokens, sign * vector, known, 4)
-            for end, (ids, values) in ends.items():
-                of = [r for r in table if (r["index"], r["side"], r["extreme"]) == (str(index + 1), side, end)]
-                assert [int(row["token_id"]) for row in of] == ids
-                assert [int(row["place"]) for row in of] == [1, 2, 3, 4]
-                np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
-                chance = by_chance(tokens[:known], end)
-                assert [float(row["projection_chance"]) for row in of] == pytest.approx(chance, rel=0.1)
-                assert all(float(row["singular_value"]) == pytest.approx(sigma[index], rel=1e-6) for row in of)
-                assert {row["note"] for row in of} == {""}
+        of = [row for row in table if row["index"] == str(index + 1)]
+        check_ends(of, names[0], embedding, sign * u, 4, known=known)
+        check_ends(of, names[1], embedding if matrix == "QK" else unembedding, sign * v, 4, known=known)
+        assert [float(row["singular_value"]) for row in of] == pytest.approx([sigma[index]] * len(of), rel=1e-6)
     texts = {row["token"]: tokenizer.decode([int(row["token_id"])]) for row in table}
     plain = {token: text for token, text in texts.items() if text.isascii() and text.isprintable()}
-    assert plain
-    assert all(token == text for token, text in plain.items())
+    assert [*plain] == [*plain.values()] != []
 
 
 def test_a_final_norm_that_is_not_finite_affects_only_the_tokens(tiny_copy: TinyModel) -> None:
@@ -355,9 +333,7 @@ def test_a_final_norm_that_is_not_finite_affects_only_the_tokens(tiny_copy: Tiny
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma"])
 def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, model_type: str) -> None:
-    folder = tiny_model(model_type, with_head=True, num_key_value_heads=4) if model_type != "gpt2" else tiny_model(
-        model_type, with_head=True
-    )  # fmt: skip
+    folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     base: Any = model.base_model
     norms = (base.h[1].ln_1, base.ln_f) if model_type == "gpt2" else (base.layers[1].input_layernorm, base.norm)
@@ -369,13 +345,8 @@ def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, mod
     known = len(transformers.AutoTokenizer.from_pretrained(folder))
     table = exported(folder, "directions", "--head", "L1H0", "--matrix", "OV", "--first", "1", "--fold-norm")
     unembedding = model.get_output_embeddings().weight.detach().double() * last
-    for side, vector, tokens in (("input", u, model.get_input_embeddings().weight), ("output", v, unembedding)):
-        for end, (ids, values) in expected_ends(tokens, sign * vector, known, 10).items():
-            of = [row for row in table if (row["side"], row["extreme"]) == (side, end)]
-            assert [int(row["token_id"]) for row in of] == ids
-            np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
-            chance = by_chance(tokens[:known], end, 10)
-            assert [float(row["projection_chance"]) for row in of] == pytest.approx(chance, rel=0.1)
+    check_ends(table, "input", model.get_input_embeddings().weight, sign * u, 10, known=known)
+    check_ends(table, "output", unembedding, sign * v, 10, known=known)
 
 
 def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_space(tiny_copy: TinyModel) -> None:

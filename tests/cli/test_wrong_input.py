@@ -139,6 +139,8 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
         (("ranks", "--head", "mean"), "only attention has means"),
         (("circuits", "--head", "mean"), "only attention has means"),
         (("circuits", "--matrix", "QK"), "--matrix does not apply to circuits"),
+        (("weights", "--distance", "1"), "--distance does not apply to weights"),
+        (("circuits", "--distance", "-1"), "--distance"),
         (("composition", "--top", "3"), "--top does not apply to composition"),
         (("ranks", "--fold-norm"), "--fold-norm does not apply to ranks"),
         (("directions", "--matrix", "Q"), "QK or OV"),
