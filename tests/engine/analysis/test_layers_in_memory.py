@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import CallsOf, TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra, layer_singular_values
-from tests.exporting import exported, rows_in, run
+from tests.exporting import exported, refusal, rows_in, run
 from tests.opening import edited_weights, open_on_thread, outline, refused, run_apart, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 from tests.tui.explorer import explorer, press, screen_text, shown
@@ -132,14 +133,15 @@ def test_every_matrix_of_a_smaller_model_is_computed(is_browsing: bool, tmp_path
     ("name", "says", "minutes"),
     [("70b", "8192×8192, which need 1.6 GB", 9), ("405b", "16384×16384, which need 6.4 GB", 74)],
 )
-def test_large_matrices_of_whole_layers_are_left_to_a_command_while_browsing(
+def test_large_matrices_are_left_to_a_command_while_browsing(
     name: str, says: str, minutes: int, tmp_path: Path
 ) -> None:
     layer = large_layer(name, tmp_path)
-    asked, _, notice = memory.room_for(layer, MATRICES, is_browsing=False, free=None)
+    room = partial(memory.room_for, layer, MATRICES)
+    asked, _, notice = room(is_browsing=False, free=None)
     assert asked == list(MATRICES)
     assert notice.endswith(f"all six about {minutes} minutes on one core")
-    browsed, lacking, notice = memory.room_for(layer, MATRICES, is_browsing=True, free=None)
+    browsed, lacking, notice = room(is_browsing=True, free=None)
     assert browsed == ["K", "V", "QK", "OV"]
     assert lacking.startswith(f"Q and O of L0 as a whole are up to {says}")
     assert "minutes on one core; they are left out here" in lacking
@@ -148,19 +150,17 @@ def test_large_matrices_of_whole_layers_are_left_to_a_command_while_browsing(
     _, lacking, _ = memory.room_for(replace(layer, stack="encoder"), MATRICES, is_browsing=True, free=None)
     assert lacking.endswith("spectrum --stack encoder --layer 0 --head all")
     needed = memory.needed_memory(layer, "Q")
-    assert memory.room_for(layer, MATRICES, is_browsing=True, free=19 * needed)[1]
-    _, lacking, notice = memory.room_for(layer, MATRICES, is_browsing=True, free=21 * needed)
+    assert room(is_browsing=True, free=19 * needed)[1]
+    _, lacking, notice = room(is_browsing=True, free=21 * needed)
     assert not lacking
     assert says in notice, "where there is plenty they are computed"
-    fitting, lacking, _ = memory.room_for(layer, MATRICES, is_browsing=False, free=needed - 1)
+    fitting, lacking, _ = room(is_browsing=False, free=needed - 1)
     assert fitting == ["K", "V", "QK", "OV"]
     assert lacking.startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
     assert lacking.endswith(" are free: left out")
 
 
-def test_a_layer_that_does_not_fit_at_all_is_refused_in_one_line(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_that_does_not_fit_at_all_is_refused(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 10)
     opened = open_on_thread(tiny_model("llama"))
@@ -187,45 +187,43 @@ NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
 """The beginnings of names of columns that need both factors of a circuit."""
 
 
-@pytest.fixture
-def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make queries and outputs of a small layer with shared keys too large to browse."""
-    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    monkeypatch.setattr(memory, "MOST_BROWSED", memory.MATRIX_COPIES * 8 * 64 * 63)
-    monkeypatch.setattr(memory, "FREE_SHARE", 0)
-
-
 SHARED = {"hidden_size": 64, "num_attention_heads": 8, "head_dim": 8, "num_key_value_heads": 2}
 
 
-@pytest.mark.usefixtures("queries_are_too_large")
-def test_matrices_that_fit_have_the_same_spectra_and_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("llama", **SHARED)
-    whole = finish(open_on_thread(folder).spectra.layer(FIRST, True))
+@pytest.fixture
+def unbrowsed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a model with shared keys, whose queries and outputs are too large to browse."""
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr(memory, "MOST_BROWSED", memory.MATRIX_COPIES * 8 * 64 * 63)
+    monkeypatch.setattr(memory, "FREE_SHARE", 0)
+    return tiny_model("llama", **SHARED)
+
+
+def test_matrices_that_fit_have_the_same_spectra_and_chance(unbrowsed: Path) -> None:
+    def layer(**options: bool) -> SpectraGroup:
+        return finish(open_on_thread(unbrowsed, **options).spectra.layer(FIRST, True))
+
+    whole = layer()
     expected = whole.spectra[-1]
     for _ in range(2):  # computed, and from the cache
-        opened = open_on_thread(folder, use_cache=True, is_browsing=True)
-        group = finish(opened.spectra.layer(FIRST, True))
-        found = group.spectra[-1]
-        assert list(found) == ["K", "V", "QK", "OV"]
+        group = layer(use_cache=True, is_browsing=True)
+        assert list(group.spectra[-1]) == ["K", "V", "QK", "OV"]
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
-        for matrix, each in found.items():
+        for matrix, each in group.spectra[-1].items():
             np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
             assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
             np.testing.assert_array_equal(each.chance, expected[matrix].chance)
             assert each.noise == pytest.approx(expected[matrix].noise, rel=0.1)
     for is_browsing in (False, True):
-        group = finish(open_on_thread(folder, use_cache=True, is_browsing=is_browsing).spectra.layer(FIRST, True))
+        group = layer(use_cache=True, is_browsing=is_browsing)
         assert_same_spectra(group, whole, rtol=1e-9)
         assert not group.lacking, "what is kept is shown"
 
 
-@pytest.mark.usefixtures("queries_are_too_large")
-async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_out(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama", **SHARED)
-    options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
+async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_out(unbrowsed: Path) -> None:
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
-    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+    engine = Engine(EngineOptions(device="cpu", use_cache=False, is_browsing=True))
+    async with explorer(unbrowsed, size=(160, 50), head="L0", engine=engine) as (app, _):
         assert "Q and O of L0 as a whole are up to 64×64" in screen_text(app)
         said = app.views.spectra.left_out_line
         assert said.shown.plain.endswith(command)
@@ -234,47 +232,40 @@ async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_
         row = app.views.ranks.grid.rows[-1]
         assert [cell == NONE for cell in row[1:]] == [True, False, False, True, False, False]
         assert app.views.ranks.readout_line.shown.plain.startswith("Q and O of L0")
-    done = run(folder, *command.split()[3:])
-    assert done.exit_code == 0
-    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(EngineOptions(is_browsing=True))) as (app, _):
+    assert exported(unbrowsed, *command.split()[3:])
+    engine = Engine(EngineOptions(is_browsing=True))
+    async with explorer(unbrowsed, size=(160, 50), head="L0", engine=engine) as (app, _):
         assert "Q and O of L0" not in screen_text(app)
 
 
-@pytest.mark.usefixtures("queries_are_too_large")
-def test_an_export_has_the_matrices_that_fit_and_a_notice(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_has_the_matrices_that_fit_and_a_notice(unbrowsed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
-    folder = tiny_model("llama", **SHARED)
-    done = run(folder, "ranks", "--layer", "0", "--head", "all", "--no-cache")
+    command = (unbrowsed, "ranks", "--layer", "0", "--head", "all", "--no-cache")
+    done = run(*command)
     assert done.exit_code == 0
     assert [row["matrix"] for row in rows_in(done.stdout) if row["head"] == "all"] == ["K", "V", "QK", "OV"]
     assert done.stderr.startswith("attn-tui: Q and O of L0 as a whole are up to 64×64")
     assert done.stderr.count("\n") == 1
-    asked = run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "Q", "--no-cache")
-    assert asked.exit_code == 1
-    assert asked.stderr.startswith("attn-tui: Q of L0")
-    assert run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "QK", "--no-cache").stderr == ""
+    assert refusal(*command, "--matrix", "Q").startswith("attn-tui: Q of L0")
+    assert run(*command, "--matrix", "QK").stderr == ""
 
 
-@pytest.mark.usefixtures("queries_are_too_large")
 @pytest.mark.parametrize("view", ["circuits", "changes"])
 def test_only_columns_of_the_factors_that_are_left_out_are_empty(
-    view: str, tiny_model: TinyModel, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+    view: str, unbrowsed: Path, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_model("llama", **SHARED)
     changed = tiny_copy("llama", **SHARED)
-    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
     with edited_weights(changed) as weights:
         for tensor in weights.values():
-            tensor += 0.01 * torch.randn(tensor.shape, generator=generator)
-    command = [view, "--layer", "0", "--head", "all", "--no-cache"]
+            tensor += 0.01 * torch.randn(tensor.shape)
+    command = [str(unbrowsed), view, "--layer", "0", "--head", "all", "--no-cache"]
     command += ["--vs", str(changed)] if view == "changes" else []
-    everything = run(folder, *command)
+    everything = run(*command)
     assert everything.exit_code == 0
     assert "without" not in everything.stderr
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
-    done = run(folder, *command)
+    done = run(*command)
     assert done.exit_code == 0
     assert done.stderr.startswith("attn-tui: L0 as a whole lacks the columns of W_Q and W_O: Q and O of L0")
     assert done.stderr.count("\n") == 1
@@ -297,14 +288,12 @@ GB = 10**9
 def test_the_product_of_token_tables_of_a_wide_model_is_left_out_while_browsing(tmp_path: Path) -> None:
     layer = large_layer("405b", tmp_path)
     what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
-    assert memory.token_map_room(layer, is_browsing=False, free=20 * GB) == (True, what)
-    has_room, said = memory.token_map_room(layer, is_browsing=True, free=20 * GB)
-    assert not has_room
-    assert said == f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
-    assert memory.token_map_room(layer, is_browsing=True, free=100 * GB) == (True, what)
-    has_room, said = memory.token_map_room(layer, is_browsing=False, free=4 * GB)
-    assert not has_room
-    assert said == f"{what}, and 4.0 GB are free, so it is empty"
+    elsewhere = "it is left empty here, and computed by: attn-tui export MODEL circuits"
+    for is_browsing, free, expected in (
+        (False, 20, (True, what)), (True, 20, (False, f"{what}; {elsewhere}")), (True, 100, (True, what)),
+        (False, 4, (False, f"{what}, and 4.0 GB are free, so it is empty")),
+    ):  # fmt: skip
+        assert memory.token_map_room(layer, is_browsing, free * GB) == expected
     assert memory.token_map_room(outline("small").layers[0], is_browsing=True, free=4 * GB) == (True, "")
 
 
@@ -384,9 +373,7 @@ def stepping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenModel:
     return opened
 
 
-def test_a_product_is_computed_without_the_heads_that_it_sums(
-    stepping: OpenModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_product_is_computed_without_the_heads_it_sums(stepping: OpenModel, monkeypatch: pytest.MonkeyPatch) -> None:
     held, compute = list[int](), circuit_singular_values
 
     def tensors() -> list[torch.Tensor]:
@@ -404,9 +391,7 @@ def test_a_product_is_computed_without_the_heads_that_it_sums(
     assert held == [SUMMED, SUMMED]
 
 
-def test_one_matrix_of_a_layer_takes_no_memory_for_the_others(
-    stepping: OpenModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_matrix_takes_no_memory_for_the_others(stepping: OpenModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
     with Made() as made:
         finish(stepping.spectra.layer(FIRST, True, ("K",)))
