@@ -29,17 +29,15 @@ PIECE = constants.DOWNLOAD_CHUNK_SIZE
 """Bytes that the Hub's library writes at a time."""
 
 
-def assert_is(folder: Path, original: Path) -> None:
-    """Compare a downloaded model with the published one, byte by byte."""
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        assert (folder / name).read_bytes() == (original / name).read_bytes()
+def contents(folder: Path) -> dict[str, bytes]:
+    """Read a folder's files, by name."""
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
 
 
 @pytest.fixture
-def original(hub: FakeHub, tiny_model: TinyModel) -> Path:
-    """Publish a model; give its folder."""
-    hub.add(NAME, tiny_model("gpt2"))
-    return tiny_model("gpt2")
+def files(hub: FakeHub, tiny_model: TinyModel) -> dict[str, bytes]:
+    """Publish a model; give its files, which may then be changed."""
+    return hub.add(NAME, tiny_model("gpt2")).files
 
 
 def downloaded() -> tuple[Path, list[Progress]]:
@@ -49,19 +47,16 @@ def downloaded() -> tuple[Path, list[Progress]]:
     return folder, [progress for progress in seen if progress.total]
 
 
-def test_a_model_is_downloaded_once_and_then_found_without_asking(hub: FakeHub, original: Path) -> None:
+def test_a_model_is_downloaded_once_and_then_found_without_asking(hub: FakeHub, files: dict[str, bytes]) -> None:
     location = locate(NAME)
-    assert_is(location.directory, original)
-    assert location.directory.name == commit(hub.repositories[NAME].files)
-    assert location.name == NAME
+    assert contents(location.directory) == files
+    assert (location.directory.name, location.name) == (commit(files), NAME)
     hub.requests.clear()
     assert locate(NAME) == location
     assert hub.requests == []
 
 
-@pytest.mark.usefixtures("original")
-def test_progress_rises_to_the_total(hub: FakeHub) -> None:
-    files = hub.repositories[NAME].files
+def test_progress_rises_to_the_total(files: dict[str, bytes]) -> None:
     files["long.txt"] = b" " * 8 * PIECE
     _, seen = downloaded()
     done = [progress.done for progress in seen]
@@ -79,10 +74,11 @@ UNNEEDED = {
 }  # fmt: skip
 
 
-def test_only_what_is_needed_is_fetched(hub: FakeHub, original: Path) -> None:
-    hub.repositories[NAME].files |= UNNEEDED
+def test_only_what_is_needed_is_fetched(hub: FakeHub, files: dict[str, bytes]) -> None:
+    needed = sorted(files)
+    files.update(UNNEEDED)
     locate(NAME)
-    assert sorted(hub.fetched()) == sorted(each.name for each in original.iterdir())
+    assert sorted(hub.fetched()) == needed
 
 
 def test_pickled_weights_are_fetched_if_there_are_no_others(hub: FakeHub, tiny_copy: TinyModel) -> None:
@@ -95,34 +91,32 @@ def test_pickled_weights_are_fetched_if_there_are_no_others(hub: FakeHub, tiny_c
     assert len(open_folder(location.directory)[2].outline.layers) == 2
 
 
-@pytest.mark.usefixtures("original")
 @pytest.mark.parametrize(("left_out", "reason"), [("config.json", "no config.json"), ("model.safetensors", "neither")])
-def test_a_repository_without_a_checkpoint_is_not_downloaded(left_out: str, reason: str, hub: FakeHub) -> None:
-    del hub.repositories[NAME].files[left_out]
+def test_a_repository_without_a_checkpoint_is_not_downloaded(
+    left_out: str, reason: str, hub: FakeHub, files: dict[str, bytes]
+) -> None:
+    del files[left_out]
     assert reason in not_found(NAME)
     assert hub.fetched() == []
 
 
-@pytest.mark.usefixtures("original")
+@pytest.mark.usefixtures("files")
 def test_another_revision_is_another_model(hub: FakeHub, tiny_model: TinyModel) -> None:
-    other = tiny_model("llama")
-    files = hub.repositories[NAME].revisions["v2"] = {each.name: each.read_bytes() for each in other.iterdir()}
+    other = hub.repositories[NAME].revisions["v2"] = contents(tiny_model("llama"))
     main, second = locate(NAME), locate(NAME, "v2")
     assert main.directory != second.directory
-    assert_is(second.directory, other)
+    assert contents(second.directory) == other
     hub.requests.clear()
-    assert locate(NAME, commit(files)) == second
+    assert locate(NAME, commit(other)) == second
     assert hub.requests == []
     assert "v3" in not_found(NAME, "v3")
 
 
-def test_a_broken_connection_is_resumed_where_it_broke(hub: FakeHub, original: Path) -> None:
-    content = bytes(range(256)) * (3 * PIECE // 256)
-    hub.repositories[NAME].files["long.txt"] = content
+def test_a_broken_connection_is_resumed_where_it_broke(hub: FakeHub, files: dict[str, bytes]) -> None:
+    files["long.txt"] = bytes(range(256)) * (3 * PIECE // 256)
     hub.cut_after = {"long.txt": 2 * PIECE + 1000}
     folder, seen = downloaded()
-    assert_is(folder, original)
-    assert (folder / "long.txt").read_bytes() == content
+    assert contents(folder) == files
     ranges = [each.range for each in hub.requests if each.path.endswith("long.txt") and each.method == "GET"]
     assert ranges == ["", f"bytes={2 * PIECE}-"]
     done = [progress.done for progress in seen]
@@ -132,11 +126,9 @@ def test_a_broken_connection_is_resumed_where_it_broke(hub: FakeHub, original: P
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_a_lost_network_gives_one_line_and_the_next_try_completes_the_model(
-    name: str, hub: FakeHub, original: Path
+    name: str, hub: FakeHub, files: dict[str, bytes]
 ) -> None:
-    # A small model can have a larger tokenizer than weights.
-    files = hub.repositories[NAME].files
-    files["tokenizer.json"] += b" " * (1000 + (original / "model.safetensors").stat().st_size)
+    files["tokenizer.json"] += b" " * (1000 + len(files["model.safetensors"]))  # as small models can have it
     hub.cut_after, hub.dies_of_cuts = {name: 100}, True
     line = not_found(NAME)
     assert NAME in line
@@ -144,12 +136,11 @@ def test_a_lost_network_gives_one_line_and_the_next_try_completes_the_model(
     hub.dead = False
     whole = {each.name for each in Path(constants.HF_HUB_CACHE).glob("models--*/snapshots/*/*")}
     hub.requests.clear()
-    folder = locate(NAME).directory
-    assert {each: (folder / each).read_bytes() for each in files} == files
+    assert contents(locate(NAME).directory) == files
     assert sorted(hub.fetched()) == sorted(files.keys() - whole)
 
 
-def test_a_cancelled_download_leaves_nothing_that_looks_complete(hub: FakeHub, original: Path) -> None:
+def test_a_cancelled_download_leaves_nothing_that_looks_complete(hub: FakeHub, files: dict[str, bytes]) -> None:
     hub.pause = 0.01
 
     def give_up(progress: Progress) -> None:
@@ -162,12 +153,12 @@ def test_a_cancelled_download_leaves_nothing_that_looks_complete(hub: FakeHub, o
     hub.requests.clear()
     hub.pause = 0.0
     folder, seen = downloaded()
-    assert_is(folder, original)
+    assert contents(folder) == files
     assert hub.fetched() == ["model.safetensors"], "complete files are not fetched again"
     assert seen[0].done > 0, "they count from the beginning"
 
 
-@pytest.mark.usefixtures("original")
+@pytest.mark.usefixtures("files")
 def test_a_disk_without_room_is_named_before_anything_is_fetched(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "disk_usage", lambda place: SimpleNamespace(free=1000))
     with pytest.raises(OSError, match=r"\d+ 1000") as caught:
@@ -190,7 +181,7 @@ def test_the_time_left_follows_from_the_mean_rate_of_the_last_seconds() -> None:
     assert pace.rate(130.0, 400 + 50 * 97) is None, "the download has stalled"
 
 
-@pytest.mark.usefixtures("original")
+@pytest.mark.usefixtures("files")
 def test_the_line_about_a_model_that_cannot_be_had_says_why_and_what_to_do(hub: FakeHub) -> None:
     assert re.search("nobody/nothing.*private.*demo", not_found("nobody/nothing"))
     hub.repositories[NAME].refused = (403, "GatedRepo")

@@ -113,8 +113,7 @@ def test_an_incomplete_model_is_listed_with_what_is_missing(
     (snapshot / "model.safetensors").resolve().unlink()  # a dangling link remains
     held = sum(each.stat().st_size for each in snapshot.iterdir() if each.is_file())
     (found,) = cached_models()
-    facts = found.name, found.model_type, found.layers, found.heads, found.size, found.missing
-    assert facts == (NAME, "gpt2", 2, 4, held, "weights")
+    assert (found.name, found.size, found.missing) == (NAME, held, "weights")
     point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
     said = f"{NAME} is not complete in the local cache ({tmp_path / 'cache'}) and the Hub cannot be"
     assert not_found(NAME).startswith(said)
