@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import transformers
 
 from tests.conftest import TinyModel
@@ -81,15 +80,6 @@ def test_parameters_that_maps_do_not_need_may_be_missing(tiny_copy: TinyModel) -
     without(folder, "ln_f.weight", "ln_f.bias")
     assert exported(folder, "attention", "--text", TEXT) == expected
     assert "the checkpoint lacks transformer.ln_f.weight and 1 more" in refusal(folder, "lens", "--text", TEXT)
-
-
-def test_a_masked_model_saved_without_its_pooler_predicts_what_its_class_predicts(tiny_model: TinyModel) -> None:
-    folder = tiny_model("bert", with_head=True)
-    tokenizer, text = transformers.AutoTokenizer.from_pretrained(folder), "The cat [MASK] on the mat."
-    model, ids = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer(text)["input_ids"]
-    with torch.inference_mode():
-        logits = model(input_ids=torch.tensor([ids])).logits[0, ids.index(tokenizer.mask_token_id)]
-    assert int(exported(folder, "predictions", "--text", text)[0]["token_id"]) == int(logits.argmax())
 
 
 def test_a_choice_by_missing_numbers_is_refused(tmp_path: Path) -> None:

@@ -205,17 +205,15 @@ def test_the_table_agrees_with_loops_over_the_maps(model_type: str, tiny_model: 
             read[distance, layer] = reader.layer_maps(layer).weights, reader.ids_along(layer.stack)
     for head, row in by_head(table):
         layer = head.whole_layer
-        weights, _ = read[0, layer]
         window = 4 if model_type == "mistral" or (model_type == "gpt_oss" and head.layer == 0) else 1000
         kind = head.stack if model_type == "t5" else "encoder" if model_type == "bert" else "decoder"
-        expected = looped(weights[head.head].astype(float), kind, window)
-        again = [
-            looped(maps[head.head].astype(float), kind, window, ids, distance)
-            for (distance, name), (maps, ids) in read.items()
-            if name == layer and distance
-        ]
+        by_distance = {
+            distance: looped(maps[head.head].astype(float), kind, window, ids, distance)
+            for (distance, name), (maps, ids) in read.items() if name == layer
+        }  # fmt: skip
+        expected = by_distance.pop(0)
         for name in ("duplicate", "duplicate_chance", "induction", "induction_chance"):
-            numbers = [number for each in again if (number := each[name]) is not None]
+            numbers = [number for each in by_distance.values() if (number := each[name]) is not None]
             expected[name] = sum(numbers) / len(numbers) if numbers else None
         for name, value in expected.items():
             assert row[name] == (None if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)), (head, name)
@@ -223,9 +221,9 @@ def test_the_table_agrees_with_loops_over_the_maps(model_type: str, tiny_model: 
 
 
 def looped(
-    weights: NDArray[np.float64], kind: str, window: int, ids: tuple[int, ...] = (), distance: int = 0
+    weights: NDArray[np.float64], kind: str, window: int, ids: tuple[int, ...], distance: int
 ) -> dict[str, float | None]:
-    """Measure one map with plain loops, knowing its mask."""
+    """Measure one map with plain loops, knowing its mask, and at what distance tokens repeat, if they do."""
     gathered: dict[str, list[float]] = {}
     queries, keys = weights.shape
 
@@ -252,7 +250,7 @@ def looped(
         gathered.setdefault("mean_distance_chance", []).append(sum(apart) / len(seen))
         for name, key in (("to_self", i), ("to_previous", i - 1), ("to_next", i + 1)):
             add(name, i, key, seen)
-        if ids and i >= distance and ids[i] == ids[i - distance]:
+        if 0 < distance <= i and ids[i] == ids[i - distance]:
             add("duplicate", i, i - distance, seen)
             add("induction", i, i - distance + 1, seen)
     columns = ("entropy", "to_first", "to_self", "to_previous", "to_next", "mean_distance", "duplicate", "induction")
