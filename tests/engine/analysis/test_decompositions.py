@@ -15,7 +15,6 @@ from torch import Tensor
 from engine.analysis import decompositions
 from engine.analysis.decompositions import Decomposer
 from engine.mathematics import spectra
-from engine.values.errors import EngineError
 from engine.values.progress import finish
 from engine.values.spectra import Arrays
 from tests.conftest import CallsOf
@@ -28,6 +27,7 @@ from tests.engine.mathematics.dense_spectra import (
     stacked,
     weights_of,
 )
+from tests.opening import refused
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 OUT_OF_MEMORY = (
@@ -156,8 +156,8 @@ def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
 
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
-    with pytest.raises(EngineError, match="too little memory is free for the spectra"):
-        finish(decomposer.layer(WEIGHTS))
+    said = refused(lambda: finish(decomposer.layer(WEIGHTS)))
+    assert "too little memory is free for the spectra" in said
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ import pytest
 
 from engine.analysis import tables
 from engine.analysis.tables import table_states
-from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from engine.values.table import RANK_COLUMNS, Cell, RowGroup, Table
 from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import open_on_thread, worked_out
+from tests.opening import open_on_thread, refused, worked_out
 
 TEXT = "the cat sat on the mat and the cat sat"
 
@@ -80,8 +79,7 @@ def test_a_part_that_fails_leaves_its_cells_empty(tiny_copy: TinyModel) -> None:
     model = open_on_thread(folder)
     rows = by_head(worked_out(model, "heads")).values()
     assert all(row["ov_energy_rank"] is not None and row["qk_symmetry"] is not None for row in rows)
-    with pytest.raises(EngineError, match="tokenizer"):
-        worked_out(model, "heads", Query(text=TEXT))
+    assert "tokenizer" in refused(lambda: worked_out(model, "heads", Query(text=TEXT)))
 
 
 def test_every_column_is_explained() -> None:

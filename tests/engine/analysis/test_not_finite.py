@@ -12,12 +12,11 @@ import pytest
 import torch
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.views import PATTERNS, Query
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, rows_in
-from tests.opening import edited_weights, start_engine
+from tests.opening import edited_weights, refused, start_engine
 from tests.tui.explorer import explorer, press, screen_text, shown
 
 TEXT = "the cat sat"
@@ -209,7 +208,7 @@ async def test_the_title_says_which_table_of_tokens_is_broken(tiny_copy: TinyMod
         assert said in screen_text(app)
 
 
-SAID = r"h\.1\.attn\.c_attn\.weight holds 2 NaN or infinite numbers of 3072$"
+SAID = "h.1.attn.c_attn.weight holds 2 NaN or infinite numbers of 3072"
 
 
 @pytest.fixture
@@ -226,25 +225,24 @@ PREDICTING = ("predictions", "lens", "contributions", "ablation")
 
 def test_nothing_is_predicted_from_nan(engine: Engine) -> None:
     for view in PREDICTING:
-        with pytest.raises(EngineError, match=rf"gives here are NaN, so it predicts nothing: transformer\.{SAID}"):
-            engine.table(view, Query(text=TEXT)).result()
+        said = refused(engine.table(view, Query(text=TEXT)).result)
+        assert said.endswith(f"gives here are NaN, so it predicts nothing: transformer.{SAID}")
 
 
 def test_maps_and_scores_name_the_broken_weights(engine: Engine) -> None:
     assert np.isfinite(engine.attention(TEXT, "decoder", 0).result().weights).all()
-    with pytest.raises(EngineError, match=f"decoder L1 has no map to show: {SAID}"):
-        engine.attention(TEXT, "decoder", 1).result()
-    with pytest.raises(EngineError, match=r"what it reads holds NaN .*; its spectra still work"):
-        engine.attention(TEXT, "decoder", 2).result()
-    for layer in (1, 2):
-        with pytest.raises(EngineError, match="NaN or infinite queries or keys"):
-            engine.table("explain", Query(layer=Head("decoder", layer), head=0, text=TEXT)).result()
-    assert engine.table("explain", Query(layer=Head("decoder", 0), head=0, text=TEXT)).result().rows
+    first, second = (refused(engine.attention(TEXT, "decoder", layer).result) for layer in (1, 2))
+    assert first.endswith(f"decoder L1 has no map to show: {SAID}")
+    assert re.search("what it reads holds NaN .*; its spectra still work", second)
+    whole, *broken = (
+        engine.table("explain", Query(layer=Head("decoder", layer), head=0, text=TEXT)).result for layer in range(3)
+    )
+    assert whole().rows
+    assert all("NaN or infinite queries or keys" in refused(each) for each in broken)
 
 
 def test_nothing_is_predicted_if_the_logit_of_an_unread_token_is_infinite(tiny_copy: TinyModel) -> None:
     folder = break_table(tiny_copy("gpt2", with_head=True), "transformer.wte.weight")
     engine, said = start_engine(folder), r"are infinite, so it predicts nothing: .*wte\.weight holds 1 NaN or infinite"
     for view in PREDICTING:
-        with pytest.raises(EngineError, match=said):
-            engine.table(view, Query(text=TEXT)).result()
+        assert re.search(said, refused(engine.table(view, Query(text=TEXT)).result))
