@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, FieldType, parse_object
+from engine.values.display_text import size
 from engine.values.errors import EngineError
-from engine.values.memory import free_memory, size
+from engine.values.memory import free_memory
 
 if TYPE_CHECKING:
     from torch import Tensor

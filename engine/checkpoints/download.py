@@ -37,8 +37,8 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from engine.checkpoints.model_folders import ADAPTER_CONFIG, ADAPTER_FILES, DEMO, cache_folder, hub_cache
+from engine.values.display_text import size
 from engine.values.errors import EngineError, Unreachable
-from engine.values.memory import size
 from engine.values.progress import Progress, Rate
 
 ANSWER_SECONDS = 8.0

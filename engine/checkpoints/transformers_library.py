@@ -39,8 +39,8 @@ from engine.checkpoints.json_files import (
 )
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.tensor_reader import LAYER_NUMBER, Checkpoint
+from engine.values.display_text import size
 from engine.values.errors import EngineError
-from engine.values.memory import size
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.store.files import replaced_file, state_directory
 from engine.values.found_models import GONE, FoundModel, Origin
-from engine.values.outline import ModelOutline
+
+if TYPE_CHECKING:
+    from engine.values.outline import ModelOutline
 
 MOST_SENTENCES = 500
 """Sentences that are kept."""

@@ -1,4 +1,4 @@
-"""Texts for people: escapes for invisible characters, and counts of things."""
+"""Texts for people: escapes for invisible characters, and counts and sizes of things."""
 
 from __future__ import annotations
 
@@ -45,3 +45,13 @@ def quantity(count: int, word: str) -> str:
 def span(first: int, last: int) -> str:
     """Write a range: ``0 to 11``, ``0 alone``."""
     return f"{first} to {last}" if first < last else f"{first} alone"
+
+
+def size(stored_bytes: int) -> str:
+    """Write a number of bytes."""
+    amount = float(stored_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

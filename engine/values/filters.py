@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.values.display_text import visible
 from engine.values.errors import EngineError
+from engine.values.heads import SHORT_LABELS
 from engine.values.table import CHANCE, TEXTS, Kind, Row, kind_of
 
 if TYPE_CHECKING:
@@ -51,9 +52,6 @@ HEAD_COLUMNS = (("layer", "head"), ("from_layer", "from_head"))
 
 WORDED_COLUMN = "layer"
 """The column of whole numbers in which some cells are words, such as ``mean`` and ``embedding``."""
-
-SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
-"""Labels as the narrow tree writes them."""
 
 _LONG_LABELS = {short: label for label, short in SHORT_LABELS.items()}
 

@@ -16,6 +16,9 @@ MATRICES = ("Q", "K", "V", "O", "QK", "OV")
 DELTA = "-delta"
 """The end of the name of a stack that holds an adapter's changes."""
 
+SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
+"""Labels of heads as the narrow tree writes them."""
+
 _PLAIN_STACKS = ("encoder", "decoder", "cross")
 
 STACKS = (*_PLAIN_STACKS, *(f"{stack}{DELTA}" for stack in _PLAIN_STACKS))

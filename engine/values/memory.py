@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.values.display_text import quantity
+from engine.values.display_text import quantity, size
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 
@@ -48,16 +48,6 @@ def free_memory() -> int | None:
         left = max(0, limit - used + (int(cached[1]) if cached else 0))
         free = left if free is None else min(free, left)
     return free
-
-
-def size(stored_bytes: int) -> str:
-    """Write a number of bytes."""
-    amount = float(stored_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from engine.mathematics.chance import chance_of
+from engine.values.display_text import size
 from engine.values.heads import Head
-from engine.values.memory import size
 from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
 from tests.benchmarks.machine import resident_mib

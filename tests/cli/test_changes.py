@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import find_source
 from engine.mathematics.measures import MEASURES
-from engine.values.memory import size
+from engine.values.display_text import size
 from engine.values.options import EngineOptions
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.cli.test_export import eager

@@ -108,9 +108,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self._clipboard_hint = _clipboard_hint()
 
     def compose(self) -> ComposeResult:
-        """Lay out the frame, without the views."""
+        """Lay out the first frame; what it does not show is mounted with the views."""
         yield self.top_line
-        yield self.guide
         with Horizontal(id="body"), Frame("side", title_line=self.tree_widget.title_line, key="app.tree"):
             yield self.tree_widget.title_line
             yield self.tree_widget
@@ -119,7 +118,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             yield self.sentence_input
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
         yield self.key_line
-        yield self.prompt
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout before the parts are told their sizes."""
@@ -169,6 +167,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 self.top_line.show("")
                 views.set_class(before.has_class("-zoomed"), "-zoomed")
                 await before.remove()
+            else:
+                await self.mount(self.guide, after=self.top_line)
+                await self.mount(self.prompt)
             await self.query_one("#body").mount(views)
         self._views = views
         self.refresh_bindings()  # their keys work from now on

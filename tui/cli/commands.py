@@ -206,7 +206,7 @@ def info() -> None:
     with suppress(OSError):  # the current folder may be gone
         click.echo(f"{'exports go to':<18}{Path.cwd()}  (the current folder)")
     from engine.models.devices import describe_devices, free_memories
-    from engine.values.memory import size
+    from engine.values.display_text import size
 
     click.echo(f"{'devices':<18}{describe_devices()}")
     for memory in free_memories():

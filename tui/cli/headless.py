@@ -13,8 +13,8 @@ import click
 from engine.analysis.weights import proof_table
 from engine.service.engine import Engine
 from engine.store.export import format_of, text_of, write_table
+from engine.values.display_text import size
 from engine.values.errors import EngineError
-from engine.values.memory import size
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerProof, ModelOutline
 from engine.values.progress import Progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import groupby
 from math import isfinite
 from typing import Any
 
@@ -43,9 +43,11 @@ def runs_of(*rows: NDArray[Any]) -> Iterator[tuple[int, int]]:
     >>> list(runs_of(np.array([5, 5, 0]))), list(runs_of(np.array([5, 5, 0]), np.array([1, 2, 2])))
     ([(0, 2), (2, 3)], [(0, 1), (1, 2), (2, 3)])
     """
-    if len(rows[0]):
-        changes = np.any([row[1:] != row[:-1] for row in rows], axis=0)
-        yield from pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(rows[0])])
+    start = 0
+    for _, run in groupby(zip(*(row.tolist() for row in rows), strict=True)):
+        end = start + len(list(run))
+        yield start, end
+        start = end
 
 
 def merged_cells(

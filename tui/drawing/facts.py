@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from engine.values.display_text import plural, quantity
-from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
-from engine.values.outline import MARKS
+from engine.values.display_text import plural, quantity, size
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
+    from engine.values.memory import MemoryReport
     from engine.values.outline import Comparison, LayerOutline, ModelOutline
 
 
@@ -73,6 +72,8 @@ def comparison_line(comparison: Comparison) -> Text:
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
+    from engine.values.memory import ACROSS_DEVICES  # late, as below
+
     if memory is None:
         return
     yield f"looking at a layer reads {size(memory.layer_bytes)}"
@@ -93,6 +94,8 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
 
 def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> str:
     """Describe a model, one fact per line, and its need of memory once that is known."""
+    from engine.values.outline import MARKS  # late, so that the first frame does not wait for it
+
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.values.memory import size
+from engine.values.display_text import size
 from engine.values.progress import Progress
 
 

@@ -16,10 +16,9 @@ from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.service.queue import Check
 from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
-from engine.values.display_text import plural
+from engine.values.display_text import plural, size
 from engine.values.errors import EngineError
 from engine.values.heads import NAMED_HEADS, Off
-from engine.values.memory import size
 from engine.values.outline import ModelOutline
 from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title

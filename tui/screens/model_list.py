@@ -15,8 +15,8 @@ from rich.text import Text
 from textual import events
 from textual.widgets.option_list import Option
 
+from engine.values.display_text import size
 from engine.values.found_models import GONE, FoundModel, Origin, Place
-from engine.values.memory import size
 from tui.drawing.text import escape_text, fit_path
 from tui.widgets.menu import Menu
 

@@ -25,8 +25,7 @@ from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.measures import Measure, MeasureOverSteps, holds_since
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.filters import SHORT_LABELS
-from engine.values.heads import Head, head_text, parse_head
+from engine.values.heads import SHORT_LABELS, Head, head_text, parse_head
 from engine.values.views import meaning
 from tui.drawing.measure_map import MeasureScale, scale_of
 from tui.drawing.numbers import brief_number

@@ -20,9 +20,10 @@ from engine.values.attention import (
     PooledMap,
     Sentence,
 )
+from engine.values.display_text import size
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, Head, Off
-from engine.values.memory import FROM_DISK, MemoryReport, size
+from engine.values.memory import FROM_DISK, MemoryReport
 from engine.values.outline import ModelOutline
 from engine.values.progress import PHASES, Progress
 from tui.drawing.facts import short_name

@@ -6,12 +6,15 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.outline import ModelOutline
 from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.state.session import Shown
+
+if TYPE_CHECKING:
+    from engine.values.outline import ModelOutline
 
 OTHER_VIEWS = {
     "spectra": "spectra",

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.store.files import replaced_file, state_directory
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.outline import ModelOutline
 from engine.values.views import RANK_MEASURES, VIEWS
 from tui.state.marked_heads import MOST_PINS
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
 from tui.state.places import OTHER_VIEWS
 from tui.state.session import Shown
+
+if TYPE_CHECKING:
+    from engine.values.outline import ModelOutline
 
 MODELS = 100
 """Models that are remembered; the oldest files beyond them are deleted."""
@@ -46,6 +47,8 @@ def model_key(model: str, revision: str | None) -> str:
 
 def place_of(key: str) -> Path:
     """Give the path of a model's file."""
+    import hashlib  # late, so that the first frame does not wait for it
+
     return state_directory() / "models" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from engine.values.filters import SHORT_LABELS
-from engine.values.heads import Head
+from engine.values.heads import SHORT_LABELS, Head
 from tui.state.maps import Maps
 from tui.state.spectra_store import SpectraStore
 from tui.state.tables import TableStore

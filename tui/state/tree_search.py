@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
-from engine.values.filters import SHORT_LABELS
-from engine.values.heads import Head
-from engine.values.outline import LayerOutline, ModelOutline
+from engine.values.heads import SHORT_LABELS, Head
+
+if TYPE_CHECKING:
+    from engine.values.outline import LayerOutline, ModelOutline
 
 _NAME = re.compile(r"(?:(?P<stack>[a-z-]+)[.:])?l?(?P<layer>\d+)(?:[h.](?P<head>\d+)?)?")
 _HEAD = re.compile(r"h(\d+)")
 _TWO_NUMBERS = re.compile(r"(\d+)[\s,]+(\d+)")
 _COMPARISON = re.compile(r"[<>=]|\b(contains|between|like|is (not )?null)\b|\bin\s*\(", re.IGNORECASE)
 
-Lines = tuple[tuple[LayerOutline, Head], ...]
+Lines = tuple[tuple["LayerOutline", Head], ...]
 """Every layer and head with the outline of its layer."""
 
-Test = Callable[[LayerOutline, Head], bool]
+Test = Callable[["LayerOutline", Head], bool]
 """Whether a word matches a layer, or a head in it."""
 
 

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from engine.checkpoints import download
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import cached_models, found_models
-from engine.values.memory import size
+from engine.values.display_text import size
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 from tests.fake_hub import FakeHub, point_at
