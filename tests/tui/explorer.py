@@ -170,6 +170,7 @@ async def see(
     pinned: str | None = None,
     off: str | None = None,
     title: str | None = None,
+    readout: str | None = None,
     foot: str | None = None,
     text: str | None = None,
     no_text: str | None = None,
@@ -180,19 +181,21 @@ async def see(
     ----------
     slowly : to wait after each key.
     view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
-    title, foot : how the title of the active view begins, and the last line of the screen.
+    title, readout, foot : how the active view's title and readout begin, and the last line of the screen.
     text, no_text : what is on the screen, and what is not.
     """
     await (press_slowly if slowly else press)(pilot, *keys)
     app = pilot.app
     assert isinstance(app, Explorer)
-    now, screen = app.session.shown, screen_text(app)
+    pane, now, screen = app.views.active, app.session.shown, screen_text(app)
     for wanted, found in (
-        (view, app.views.active.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
+        (view, pane.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
         (off, " ".join(map(str, now.off.heads))),
     ):  # fmt: skip
         assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
-    for begin, line in ((title, shown(app.views.active.title_line)), (foot, screen.splitlines()[-1].strip())):
+    for begin, line in (
+        (title, shown(pane.title_line)), (readout, shown(pane.readout_line)), (foot, screen.splitlines()[-1].strip()),
+    ):  # fmt: skip
         assert line.startswith(begin or ""), f"{line!r} does not begin with {begin!r}\n{screen}"
     assert (text or "") in screen, f"{text!r} is not there\n{screen}"
     assert no_text is None or no_text not in screen, f"{no_text!r} is there\n{screen}"

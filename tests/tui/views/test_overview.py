@@ -13,7 +13,7 @@ from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, written
 from tests.opening import open_on_thread, worked_out
-from tests.tui.explorer import active_table, explorer, press, resize, screen_text, settle, shown
+from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, settle, shown, title
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.app.start import Start
 from tui.drawing.numbers import short_number
@@ -37,32 +37,24 @@ def on_map(app: Explorer) -> dict[Head, Cell | None]:
     return dict(zip(drawn.order, drawn.cells, strict=True))
 
 
-def readout(app: Explorer) -> str:
-    return shown(app.views.overview.readout_line)
-
-
 async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
-        assert app.views.active.view == "overview"
-        assert app.focused is app.main.tree_widget
-        assert app.session.shown.selected == Head("decoder", 0, 0)
         expected = column(model, "qk_stable_rank")
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
         larger = sum(float(str(cell)) > float(str(first)) for cell in expected.values())
-        assert readout(app).startswith(f"L0H0 = {short_number(float(str(first)))}  ")
-        assert " × chance " in readout(app)
-        assert f"# {larger + 1}/{len(expected)}" in readout(app)
+        said = f"L0H0 = {short_number(float(str(first)))}  "
+        await see(pilot, view="overview", selected="L0H0", readout=said, text=f"# {larger + 1}/{len(expected)}")
+        assert app.focused is app.main.tree_widget
+        assert " × chance " in shown(app.views.overview.readout_line)
         before = screen_text(app)
         for height in (14, 24):
             await resize(pilot, 80, height)
         assert screen_text(app) == before
-        await press(pilot, "j", "right_curly_bracket")
+        await see(pilot, "j", "right_curly_bracket", readout="L1H1 = ")
         assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
-        assert readout(app).startswith("L1H1 = ")
-        await press(pilot, "enter")
-        assert app.views.active.view == "spectra"
+        await see(pilot, "enter", view="spectra")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
@@ -86,38 +78,29 @@ async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_m
 async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("w")
-        for keys, head in (
-            (("right", "l"), (0, 2)),
-            (("j", "down", "k", "h"), (0, 1)),
-            (("G", "end", "g", "g", "home"), (0, 0)),
-            (("pagedown", "l", "pageup"), (0, 1)),
-            (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
-        ):
-            await pilot.press(*keys)
-            assert app.views.overview.map.head == Head("decoder", *head)
-            assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
-            await settle(pilot)
-            assert app.session.shown.selected == Head("decoder", *head)
-            assert app.views.overview.map.head == Head("decoder", *head)
+        for keys, (layer, head) in (
+            ("right l", (0, 2)), ("j down k h", (0, 1)), ("G end g g home", (0, 0)), ("pagedown l pageup", (0, 1)),
+            ("ctrl+end ctrl+home l h G end", (1, 3)),
+        ):  # fmt: skip
+            await pilot.press(*keys.split())
+            assert app.views.overview.map.head == Head("decoder", layer, head)
+            await see(pilot, selected=f"L{layer}H{head}", readout=f"L{layer}H{head} ")
+            assert app.views.overview.map.head == Head("decoder", layer, head)
 
 
 async def test_a_head_that_is_asked_for_opens_with_its_spectra_and_w_and_enter_go_to_and_fro(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
-        assert app.views.active.view == "spectra"
+        drawn = app.views.overview.map
+        await see(pilot, view="spectra")
         await press(pilot, "w")
-        assert app.views.overview.map.has_focus
-        assert app.views.overview.map.head == Head("decoder", 1, 2)
-        await press(pilot, "h", "enter")
-        assert app.views.active.view == "spectra"
+        assert (drawn.has_focus, drawn.head) == (True, Head("decoder", 1, 2))
+        await see(pilot, "h", "enter", view="spectra", selected="L1H1")
         assert app.views.spectra.graph.has_focus
-        assert app.session.shown.selected == Head("decoder", 1, 1)
         await press(pilot, "]", "3", "w")
-        assert app.views.overview.map.head == Head("decoder", 1, 2)
-        await press(pilot, "h", "enter")
-        assert app.views.active.view == "attention", "the view of a head that was looked at last"
-        assert app.session.shown.selected == Head("decoder", 1, 1)
+        assert drawn.head == Head("decoder", 1, 2)
+        await see(pilot, "h", "enter", view="attention", selected="L1H1")  # the view of a head that was looked at last
 
 
 async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
@@ -128,39 +111,29 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
         app.session.change(**overview_fields("qk_energy_rank"))
         await pilot.press("w", "m", "m", "unbound:app.previous_measure")
         for group in GROUPS.values():
-            await settle(pilot)
             measure = group[1] if group[0] in RANK_MEASURES else group[0]
-            assert f"overview {measure}" in shown(app.views.overview.title_line)
+            await see(pilot, title=f"overview {measure}")
             assert list(on_map(app).values()) == [row[measure] for row in rows], measure
-            assert " chance " in readout(app), measure
+            assert " chance " in shown(app.views.overview.readout_line), measure
             await pilot.press("full_stop")
-        await press(pilot, "unbound:app.previous_measure")
-        assert MEASURES[-1] in shown(app.views.overview.title_line)
+        await see(pilot, "unbound:app.previous_measure", title=f"overview {MEASURES[-1]}")
         assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
 
 
 async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        title = app.views.overview.title_line
         app.session.change(**overview_fields("qk_energy_rank"))
-        await pilot.press("w", "m", "full_stop")
-        assert "overview ov_numerical_rank" in shown(title)
-        await press(pilot, "comma", "comma")
-        assert f"overview {GROUPS['circuits'][0]}" in shown(title)
-        await pilot.press("slash", *"stable")
+        await see(pilot, "w", "m", "full_stop", title="overview ov_numerical_rank")
+        await see(pilot, "comma", "comma", title=f"overview {GROUPS['circuits'][0]}")
         assert app.main.stores is not None
         spreading = [name for name in by_spread(app.main.stores, app.session.shown) if "stable" in name]
         assert len(spreading) == 6
-        assert shown(app.main.prompt.message_line).startswith(spreading[0]), "that spreads most"
-        await pilot.press("enter")
-        assert f"overview {spreading[0]}" in shown(title)
-        await pilot.press("slash", *"V_cond", "tab", "enter")
-        assert "overview v_condition_number  log scale" in shown(title)
+        await see(pilot, *"/stable", foot=f"measure: stable     {spreading[0]}")  # that spreads most
+        await see(pilot, "enter", title=f"overview {spreading[0]}")
+        await see(pilot, *"/V_cond", "tab", "enter", title="overview v_condition_number  log scale")
         assert app.focused is app.views.overview.map
-        await pilot.press("slash", *"nothing such", "enter")
-        assert "there is no measure 'nothing such'" in shown(app.main.prompt.message_line)
-        await pilot.press("escape")
-        assert "v_condition_number" in shown(title)
+        await see(pilot, *"/nothing such", "enter", text="there is no measure 'nothing such'")
+        await see(pilot, "escape", title="overview v_condition_number")
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
 
 
@@ -170,35 +143,27 @@ async def test_epsilon_changes_the_values_and_s_changes_the_scale_if_there_is_a_
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         app.session.change(**overview_fields("ov_energy_rank"))
-        await press(pilot, "w", *["+"] * 4)
-        assert "ε 0.2" in shown(app.views.overview.title_line)
+        await see(pilot, "w", *["+"] * 4, title="overview ov_energy_rank  ε 0.2")
         assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
-        await pilot.press("s")
-        assert "log scale" in shown(app.views.overview.title_line)
-        await pilot.press("s")
-        assert "log scale" not in shown(app.views.overview.title_line)
-        await press(pilot, "slash", *"qk_symmetry", "enter")
-        await press(pilot, "s")
-        assert "log scale" not in shown(app.views.overview.title_line)
-        assert "qk_symmetry has no log scale" in screen_text(app)
+        await see(pilot, "s", text="log scale")
+        await see(pilot, "s", no_text="log scale")
+        await press(pilot, *"/qk_symmetry", "enter")
+        await see(pilot, "s", text="qk_symmetry has no log scale")
+        assert "log scale" not in title(app)
 
 
 async def test_w_again_shows_the_table_and_enter_goes_into_the_head_of_a_row(tiny_model: TinyModel) -> None:
     async with explorer("demo", text=OPENING_SENTENCE) as (app, pilot):
-        await press(pilot, "w", "w")
+        await see(pilot, "w", "w", view="heads")
         table = active_table(app)
-        assert table.view == "heads"
-        await press(pilot, "slash", *"ov_energy_rank < 40 and induction > 0.5", "enter")
+        await press(pilot, *"/ov_energy_rank < 40 and induction > 0.5", "enter")
         assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
-        await press(pilot, "enter")
-        assert app.session.shown.selected == Head("decoder", 1, 0)
-        assert app.views.active.view == "spectra"
+        await see(pilot, "enter", view="spectra", selected="L1H0")
         await press(pilot, "w")
         assert app.views.active is table, "which is what one came from"
-        await press(pilot, "w")
-        assert app.views.active.view == "overview"
+        await see(pilot, "w", view="overview")
         assert app.views.overview.map.head == Head("decoder", 1, 0)
-        assert "induction" in readout(app)
+        assert "induction" in shown(app.views.overview.readout_line)
 
 
 async def test_an_emptied_sentence_takes_no_labels_and_no_induction_away() -> None:
@@ -226,13 +191,9 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         canvas = app.views.overview.map
         grid = canvas.grid
         assert grid is not None
-        place = (grid.gutter + 2 * grid.width, 1 + grid.top(1))
-        await pilot.click(canvas, offset=place)
-        await settle(pilot)
-        assert app.session.shown.selected == Head("decoder", 1, 2)
-        await pilot.click(canvas, offset=place)
-        await settle(pilot)
-        assert app.views.active.view == "spectra"
+        for view in ("overview", "spectra"):
+            await pilot.click(canvas, offset=(grid.gutter + 2 * grid.width, 1 + grid.top(1)))
+            await see(pilot, selected="L1H2", view=view)
 
 
 async def test_the_table_of_all_heads_uses_and_shows_the_epsilon_of_the_start(tiny_model: TinyModel) -> None:
@@ -253,7 +214,7 @@ async def test_the_table_of_all_heads_uses_and_shows_the_epsilon_of_the_start(ti
         found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
         expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
         assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
-        await press(pilot, "r", "slash", *"q_energy_rank > 0", "enter")
+        await press(pilot, *"r/q_energy_rank > 0", "enter")
         assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
         assert {*pane.table_on_screen().columns} == {*HEADS.default_columns, "q_energy_rank"}
         await press(pilot, "escape", "slash", *"v_stable_rank", "enter")
@@ -271,23 +232,17 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
     async with explorer(model) as (app, pilot):
         text = screen_text(app)
         assert text.index(" encoder ") < text.index(" decoder ") < text.index(" cross ")
-        await press(pilot, "w", "G", "end")
-        last = app.views.overview.map.head
-        assert last is not None
-        assert last.stack == "cross"
-        assert app.session.shown.selected == last
-        assert readout(app).startswith("cross L2H3 = ")
-        await press(pilot, "slash", *"qk_symmetry", "enter")
+        await see(pilot, "w", "G", "end", readout="cross L2H3 = ")
+        last = Head("cross", 2, 3)
+        assert app.views.overview.map.head == app.session.shown.selected == last
+        await see(pilot, *"/qk_symmetry", "enter", text="×")
         expected = column(model, "qk_symmetry")
         assert on_map(app) == expected
         assert expected[last] == ""
-        assert "empty: undefined across stacks" in readout(app)
-        assert "×" in screen_text(app)
+        assert "empty: undefined across stacks" in shown(app.views.overview.readout_line)
         await press(pilot, "4")
-        circuits = active_table(app)
-        circuits.go_to_column("qk_symmetry")
-        await settle(pilot)
-        assert shown(circuits.readout_line) == "L2H3  qk_symmetry is empty: undefined across stacks"
+        active_table(app).go_to_column("qk_symmetry")
+        await see(pilot, readout="L2H3  qk_symmetry is empty: undefined across stacks")
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:
@@ -301,10 +256,8 @@ async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny
 
 async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("jamba", **HYBRID)) as (app, pilot):
-        layers = [head.layer for head in on_map(app)]
-        assert set(layers) == {1, 3}
-        await pilot.press("w")
-        assert readout(app).startswith(f"L{layers[0]}H0 = ")
+        assert {head.layer for head in on_map(app)} == {1, 3}
+        await see(pilot, "w", readout="L1H0 = ")
 
 
 async def test_a_measure_that_cannot_be_computed_says_why(tiny_copy: TinyModel) -> None:
@@ -331,13 +284,10 @@ async def test_a_large_terminal_shows_the_overview_beside_the_spectra(tiny_model
 
 async def test_the_smallest_terminal_shows_measure_value_and_place_in_full(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
-        value = on_map(app)[Head("encoder", 0, 0)]
-        screen = screen_text(app)
-        assert " qk_stable_rank " in screen
-        number = f"{float(str(value)):.3f}"
-        assert re.search(rf" {number} +chance [\d.]+(?: {{1,2}}\d+/\d+)? ", screen), (
-            "chance and the place stand beside it"
-        )
+        number = f"{float(str(on_map(app)[Head('encoder', 0, 0)])):.3f}"
+        await see(pilot, text=" qk_stable_rank ")
+        said = rf" {number} +chance [\d.]+(?: {{1,2}}\d+/\d+)? "  # with its place, if there is room
+        assert re.search(said, screen_text(app))
         for key in "13567":
             await press(pilot, key)
             assert " encoder L0H0 " in screen_text(app).splitlines()[1], key

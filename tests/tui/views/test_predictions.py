@@ -1,100 +1,93 @@
-"""Predictions of one model and of two, their parts, and heads that are off: keys, marks, and sweeps that stop."""
+"""Predictions of one model and of two, the lens, their parts, and heads that are off: keys, and sweeps that stop."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import shutil
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import transformers
+from textual.pilot import Pilot
 
 from engine.service.engine import Engine
-from engine.values.heads import Head, Off
+from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.table import Kind, Table, kind_of
-from engine.values.views import PREDICTIONS, VIEWS, Query
+from engine.values.views import LENS, PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, written
-from tests.opening import edited_weights
+from tests.opening import edited_weights, open_on_thread, worked_out
 from tests.tui.explorer import (
+    active,
     active_table,
+    command,
     explorer,
     filter_table,
     press,
     press_slowly,
     screen_text,
+    see,
     settle,
     shown,
     shown_map,
+    title,
     type_keys,
     until,
 )
 from tests.tui.views.test_tables import asked, rows
 from tui.app.explorer import Explorer
 from tui.app.start import Start
+from tui.drawing.lens_map import LensMap
 from tui.views.lens_view import LensPane
-from tui.views.table_view import TablePane
 
 TEXT = "The cat sat on the mat"
 
 
-def lens(app: Explorer) -> LensPane:
-    active = app.views.active
-    assert isinstance(active, LensPane)
-    return active
+@pytest.fixture
+def model(tiny_model: TinyModel) -> Path:
+    """Give a tiny GPT-2 that predicts tokens."""
+    return tiny_model("gpt2", with_head=True)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_one_key_goes_from_predictions_to_lens_and_contributions(
-    tiny_model: TinyModel, size: tuple[int, int]
-) -> None:
-    model = tiny_model("gpt2", with_head=True)
+async def test_one_key_goes_from_predictions_to_lens_and_contributions(model: Path, size: tuple[int, int]) -> None:
     async with explorer(model, size=size, text=TEXT) as (app, pilot):
         for view in ("predictions", "lens", "contributions"):
-            await press_slowly(pilot, "8")
-            active = app.views.active
-            assert isinstance(active, LensPane if view == "lens" else TablePane)
-            assert active.view == view
+            await see(pilot, "8", view=view)
+            pane = active(app, LensPane) if view == "lens" else active_table(app)
             query = Query(text=TEXT, top=VIEWS[view].top, all_positions=view == "lens")
-            assert rows(active.table_on_screen()) == asked(model, view, query)
-            assert app.focused is active.grid
-        await press_slowly(pilot, "8")
-        assert active_table(app).view == "predictions"
-        last = rows(active_table(app).shown)[0][0]
-        await press_slowly(pilot, "comma")
-        assert rows(active_table(app).shown) == asked(
-            model, "predictions", Query(text=TEXT, top=20, position=int(str(last)) - 1)
-        )
-        await press_slowly(pilot, "j", "enter")
-        chosen = asked(model, "predictions", Query(text=TEXT, position=int(str(last)) - 1))[1][3]
-        assert active_table(app).view == "contributions"
+            assert rows(pane.table_on_screen()) == asked(model, view, query)
+            assert app.focused is pane.grid
+        await see(pilot, "8", view="predictions")
+        before = Query(text=TEXT, position=int(str(rows(active_table(app).shown)[0][0])) - 1)
+        await press(pilot, "comma")
+        assert rows(active_table(app).shown) == asked(model, "predictions", replace(before, top=20))
+        await see(pilot, "j", "enter", slowly=True, view="contributions")
+        chosen = asked(model, "predictions", before)[1][3]
         assert {row[4] for row in rows(active_table(app).shown)} == {chosen}
 
 
 async def test_titles_spell_tokens_as_tables_do_and_an_empty_table_explains_no_column() -> None:
     async with explorer("demo", size=(120, 24), text="a\tb", head="L1H0") as (app, pilot):
-        await press_slowly(pilot, "5")
+        await press(pilot, "5")
         assert shown(active_table(app).explanation_line)
-        await press_slowly(pilot, "enter")
-        assert "no earlier layer feeds this one" in screen_text(app)
-        await press(pilot, "o")
-        assert "no rows to sort" in screen_text(app).splitlines()[-1]
+        await see(pilot, "enter", text="no earlier layer feeds this one")
+        await see(pilot, "o", foot="no rows to sort")
         assert shown(active_table(app).explanation_line) == ""
-        await press_slowly(pilot, "8", "comma")
-        tab = r"\t"
-        assert f"at '{tab}'" in shown(active_table(app).title_line)
+        await see(pilot, "8", "comma", slowly=True, text=r"at '\t'")
 
 
-async def test_a_waiting_sentence_is_announced_and_not_asked_for(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_waiting_sentence_is_announced_and_not_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_there = asyncio.Event()
     monkeypatch.setattr(Explorer, "_wait_for_frame", lambda app: is_there.wait())
-    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
+    app = Explorer(Engine(EngineOptions()), Start(str(model), text=TEXT))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.main.is_ready and app.session.shown.selected is not None)
         await pilot.press("8")
@@ -104,38 +97,31 @@ async def test_a_waiting_sentence_is_announced_and_not_asked_for(
         assert len(rows(active_table(app).shown)) == 20
 
 
-async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:
-    model = tiny_model("gpt2", with_head=True)
+async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Path) -> None:
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
-        await press_slowly(pilot, "3")
+        await press(pilot, "3")
         before = shown_map(app).values
-        await press_slowly(pilot, "1", "unbound:app.tree", "space", "j", "space")
-        tree = [line for line in screen_text(app).splitlines() if re.search(r"H[12] +\S+ +\S+ off\b", line)]
-        assert len(tree) == 2
-        await press_slowly(pilot, "right_curly_bracket", "3")
-        assert shown(app.views.attention.title_line).startswith("attention L1H2 · L0H1, L0H2 off")
-        off = Off((Head("decoder", 0, 1), Head("decoder", 0, 2)))
+        await see(pilot, "1", "unbound:app.tree", "space", "j", "space", slowly=True, off="L0H1 L0H2")
+        assert len(re.findall(r"H[12] +\S+ +\S+ off\b", screen_text(app))) == 2
+        await see(pilot, "}", "3", slowly=True, title="attention L1H2 · L0H1, L0H2 off")
+        off = app.session.shown.off
         expected = app.engine.attention(TEXT, "decoder", 1, off=off).result().select(2).weights
         plain = app.engine.attention(TEXT, "decoder", 1).result().select(2).weights
         assert np.allclose(shown_map(app).values, expected, atol=1e-6)
         assert not np.allclose(plain, expected, atol=1e-3)
-        await press_slowly(pilot, "9")
         query = Query(text=TEXT, off=off.heads)
+        await see(pilot, "9", title="ablation L0H1, L0H2 off  position 5  at ' mat'")
         assert rows(active_table(app).shown) == asked(model, "ablation", query)
-        assert shown(active_table(app).title_line).startswith("ablation L0H1, L0H2 off  position 5  at ' mat'")
         await press_slowly(pilot, "8", "j", "enter", "9")
         assert app.session.shown.token is not None
         assert rows(active_table(app).shown) == asked(model, "ablation", query), "of all tokens still"
-        await press_slowly(pilot, "unbound:app.by_mean")
-        assert rows(active_table(app).shown) == asked(model, "ablation", Query(text=TEXT, off=off.heads, by_mean=True))
-        await press_slowly(pilot, "O")
-        assert shown(active_table(app).title_line).startswith("ablation by mean")
-        await press_slowly(pilot, "unbound:app.by_mean")
-        assert shown(active_table(app).title_line).startswith("ablation by zero")
-        await press_slowly(pilot, "3")
-        assert shown(app.views.attention.title_line).startswith("attention L1H2")
+        await press(pilot, "unbound:app.by_mean")
+        assert rows(active_table(app).shown) == asked(model, "ablation", replace(query, by_mean=True))
+        await see(pilot, "O", title="ablation by mean")
+        await see(pilot, "unbound:app.by_mean", title="ablation by zero")
+        await see(pilot, "3", title="attention L1H2")
         assert np.allclose(shown_map(app).values, plain, atol=1e-6)
-        await press_slowly(pilot, "left_curly_bracket", "left_square_bracket")
+        await press_slowly(pilot, "{", "[")
         assert np.allclose(shown_map(app).values, before, atol=1e-6)
 
 
@@ -153,82 +139,70 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
             return table(engine, name, query, view)
 
         monkeypatch.setattr(Engine, "table", watched)
-        await press_slowly(pilot, "9")
+        await see(pilot, "9", text="2 of 3 layers, stopped, 9 goes on")
         assert {row[1] for row in rows(active_table(app).shown)} == {0, 1}
-        assert "2 of 3 layers, stopped, 9 goes on" in shown(active_table(app).title_line)
         await filter_table(pilot, "change>9")
-        assert shown(active_table(app).title_line).startswith("ablation  stopped, 9 goes on  0 of 8 so far  change>9")
-        await press_slowly(pilot, "escape")
-        assert "so far" not in shown(active_table(app).title_line), "all rows again"
-        await press_slowly(pilot, "escape")
+        await see(pilot, title="ablation  stopped, 9 goes on  0 of 8 so far  change>9")
+        await see(pilot, "escape", no_text="so far")  # all rows again
+        await press(pilot, "escape")
         assert app.focused is app.main.tree_widget, "with nothing to stop it goes back to the tree"
-        await press_slowly(pilot, "9")
+        await press(pilot, "9")
         expected = asked(model, "ablation", Query(text=TEXT))
         assert rows(active_table(app).shown) == expected
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
-        await press_slowly(pilot, "g", "g", "enter")
-        assert app.session.shown.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
+        await see(pilot, "g", "g", "enter", slowly=True, selected=f"L{expected[0][1]}H{expected[0][2]}")
 
 
-async def test_space_switches_the_selected_head_from_any_view(tiny_model: TinyModel) -> None:
-    one, other = Head("decoder", 0, 1), Head("decoder", 1, 1)
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1") as (app, pilot):
+async def test_space_switches_the_selected_head_from_any_view(model: Path) -> None:
+    async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
+
+        async def switch(keys: str, *off: Head) -> None:
+            await type_keys(pilot, *keys.split())
+            await until(pilot, lambda: app.session.shown.off.heads == off)
+
         for view in ("1", "3", "A", "w"):
-            await type_keys(pilot, view, "space")
-            await until(pilot, lambda: app.session.shown.off.heads == (one,))
-            await type_keys(pilot, "space")
-            await until(pilot, lambda: not app.session.shown.off.heads)
-        await type_keys(pilot, "j", "space")  # before the map's cursor has rested
-        await until(pilot, lambda: app.session.shown.off.heads == (other,))
-        await type_keys(pilot, "unbound:app.tree", "space")
-        await until(pilot, lambda: not app.session.shown.off.heads)
-        for keys, refusal in (("h", "L1 is a layer; type :off L1"), ("gg", "only heads can")):
-            await press(pilot, *keys, "space")
-            assert refusal in screen_text(app).splitlines()[-1]
-        await press_slowly(pilot, "2", "o", "4", "o")
-        assert app.session.shown.off.heads == (), "o sorts"
+            await switch(f"{view} space", Head("decoder", 0, 1))
+            await switch("space")
+        await switch("j space", Head("decoder", 1, 1))  # before the map's cursor has rested
+        await switch("unbound:app.tree space")
+        await see(pilot, "h", "space", foot="L1 is a layer; type :off L1")
+        await see(pilot, "gg", "space", text="only heads can")
+        await see(pilot, "2", "o", "4", "o", slowly=True, off="")  # o sorts
 
 
-async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
-        await press_slowly(pilot, "space")
-        await press_slowly(pilot, "8")
-        assert shown(active_table(app).title_line).startswith("predictions with L0H1 off")
+async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(model: Path) -> None:
+    async with explorer(model, text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
+        await press(pilot, "space")
+        await see(pilot, "8", title="predictions with L0H1 off")
         table = active_table(app).shown
         assert table is not None
         assert {"probability_after", "change"} <= set(table.columns)
         for view in ("lens", "contributions"):
-            await press_slowly(pilot, "8")
-            assert shown(app.views.active.title_line).startswith(f"{view} with all heads on")
+            await see(pilot, "8", title=f"{view} with all heads on")
         await press_slowly(pilot, "comma", "8", "8", "8")
-        assert re.search("with all heads on .* position 4", shown(active_table(app).title_line))
+        assert re.search("with all heads on .* position 4", title(app))
         app.session.change(selected=Head("decoder", 1, 2))
-        await press_slowly(pilot, "3")
+        await press(pilot, "3")
         off = shown_map(app).values.copy()
-        await press_slowly(pilot, "D")
-        assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
+        difference = "attention L1H2 · with L0H1 off less with all on"
+        await see(pilot, "D", title=difference)
         on = app.engine.attention(TEXT, "decoder", 1).result().weights[2]
         np.testing.assert_array_equal(shown_map(app).values, off - on)
-        await press_slowly(pilot, "a", "a", "a", "a")
-        assert shown(app.views.attention.title_line).startswith("attention rollout · with all heads on")
-        await press_slowly(pilot, "D")
-        assert shown(app.views.attention.title_line).startswith("attention L1H2 · with L0H1 off less with all on")
-        await press_slowly(pilot, "O")
+        await see(pilot, *"aaaa", slowly=True, title="attention rollout · with all heads on")
+        await see(pilot, "D", title=difference)
+        await see(pilot, "O", no_text="less with")
         np.testing.assert_array_equal(shown_map(app).values, on)
-        assert "less with" not in shown(app.views.attention.title_line)
 
 
-async def test_contributions_start_at_the_strongest_whatever_head_is_selected(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L1H3") as (app, pilot):
-        await press_slowly(pilot, "8", "8", "8")
-        assert active_table(app).view == "contributions"
+async def test_contributions_start_at_the_strongest_whatever_head_is_selected(model: Path) -> None:
+    async with explorer(model, text=TEXT, head="L1H3") as (app, pilot):
+        await see(pilot, "8", "8", "8", slowly=True, view="contributions")
         assert active_table(app).grid.place == 0
-        await press_slowly(pilot, "comma")
+        await press(pilot, "comma")
         assert active_table(app).grid.place == 0
-        await press_slowly(pilot, "right_square_bracket")
+        await see(pilot, "]", selected="L1H3")
         assert active_table(app).grid.row is not None
-        assert app.session.shown.selected == Head("decoder", 1, 3)
 
 
 SHORT = "the cat sat on"
@@ -288,7 +262,7 @@ def test_only_a_second_model_adds_columns_and_filters_for_it(pair: tuple[Path, P
 async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path, Path], tmp_path: Path) -> None:
     model, other = pair
     async with explorer(model, text=SHORT, other=other, size=(100, 24)) as (app, pilot):
-        await press_slowly(pilot, "8")
+        await press(pilot, "8")
         pane = active_table(app)
         assert pane.shown is not None
         rows = as_exported(pane.shown)
@@ -308,9 +282,9 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
             assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
         await filter_table(pilot, "difference > 0 and rank_other = 1")
         assert pane.counts == (1, len(rows))
-        await press_slowly(pilot, "escape")
+        await press(pilot, "escape")
         app.main.exporting.folder = tmp_path
-        await press_slowly(pilot, "e", "w")
+        await press(pilot, "e", "w")
         await until(pilot, lambda: bool(list(tmp_path.glob("*predictions.csv"))))
         assert written(tmp_path, "*predictions.csv") == rows
 
@@ -318,16 +292,13 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
 async def test_tables_of_the_first_model_alone_say_so_in_their_titles(pair: tuple[Path, Path]) -> None:
     model, other = pair
     async with explorer(model, text=SHORT, other=other, size=(80, 24)) as (app, pilot):
-        for key, view in (("8", "predictions"), ("8", "lens"), ("8", "contributions"), ("9", "ablation")):
-            await press_slowly(pilot, key)
-            pane = app.views.active
-            assert pane.view == view
-            assert (f"of {model.name}" in shown(pane.title_line)) == (view != "predictions")
-            if view == "predictions":
-                assert isinstance(pane, TablePane)
-                pane.grid.go_to_column("probability_other")
-                await pilot.pause()
-                assert shown(pane.explanation_line) == "probability in the other model; the larger one sorts"
+        await see(pilot, "8", view="predictions")
+        assert f"of {model.name}" not in title(app)
+        active_table(app).grid.go_to_column("probability_other")
+        await see(pilot, text=" probability in the other model; the larger one sorts ")
+        for key, view in (("8", "lens"), ("8", "contributions"), ("9", "ablation")):
+            await see(pilot, key, view=view)
+            assert f"of {model.name}" in title(app)
 
 
 async def test_models_with_different_tokens_are_not_compared_and_the_title_says_why(
@@ -341,10 +312,117 @@ async def test_models_with_different_tokens_are_not_compared_and_the_title_says_
     said = refusal(model, "predictions", "--text", SHORT, "--vs", other)
     assert "cut this sentence into different tokens, so they cannot be compared on it: token 0 is 't'" in said
     async with explorer(model, text=SHORT, other=other, size=(200, 24)) as (app, pilot):
-        await press_slowly(pilot, "8")
+        await press(pilot, "8")
         pane = active_table(app)
         assert pane.shown is not None
         assert pane.shown.columns == PREDICTIONS.columns
         rows = as_exported(pane.shown)
         assert rows == exported(model, "predictions", "--text", SHORT, "--top", "20")
         assert "without the other model: " in shown(pane.title_line)
+
+
+ROW = dict(zip(LENS.columns, range(len(LENS.columns)), strict=True))
+
+
+def cells(app: Explorer) -> list[str]:
+    """Give the lines of the grid on screen, without the widget's padding."""
+    grid = active(app, LensPane).grid
+    return [grid.render_line(line).text.rstrip() for line in range(grid.size.height)]
+
+
+def lens_of(app: Explorer) -> LensMap:
+    """Give what is drawn."""
+    drawn = active(app, LensPane).shown
+    assert drawn is not None
+    return drawn
+
+
+@asynccontextmanager
+async def open_lens(model: Path, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+    async with explorer(model, size=size, text=TEXT) as (app, pilot):
+        await see(pilot, "8", "8", slowly=True, view="lens")
+        yield app, pilot
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
+async def test_the_last_layer_is_on_top_and_the_cursor_starts_at_the_prediction(
+    model: Path, size: tuple[int, int]
+) -> None:
+    async with open_lens(model, size) as (app, _):
+        table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
+        tokens = 1 + max(int(str(row[ROW["position"]])) for row in table)
+        assert active(app, LensPane).grid.cursor == (2, tokens - 1)
+        assert [line.split()[0] for line in cells(app) if line[:1].strip()] == ["L1", "L0", "emb"]
+        best = [str(row[ROW["token"]]) for row in table if row[ROW["place"]] == 1]
+        for layer, name in enumerate(("emb", "L0", "L1")):
+            (line,) = [line for line in cells(app) if line.startswith(name)]
+            text = best[layer * tokens + tokens - 1].strip()
+            assert text[:5] in line
+        said = screen_text(app)
+        assert f"{best[-1]}'" in said
+        assert (f"L1 after '{table[-1][ROW['at']]}'" in said) == (size != (40, 12)), "where there is no room it is seen"
+
+
+async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(model: Path) -> None:
+    async with open_lens(model) as (app, pilot):
+        grid = active(app, LensPane).grid
+        last = grid.cursor[1]
+        for key, place in (
+            ("left", (2, last - 1)), ("down", (1, last - 1)), ("k", (2, last - 1)), ("home", (2, 0)), ("G", (0, 0)),
+            ("end", (0, last)), ("comma", (0, last - 1)), ("full_stop", (0, last)), ("pageup", (2, last)),
+        ):  # fmt: skip
+            await press(pilot, key)
+            assert grid.cursor == place
+        await pilot.click(grid, offset=(8, 1))
+        await settle(pilot)
+        assert grid.cursor[0] == 2
+        await see(pilot, text=f"L1 after '{lens_of(app).tokens[grid.cursor[1]]}'")
+
+
+async def test_enter_goes_to_what_makes_the_token_under_the_cursor(model: Path) -> None:
+    async with open_lens(model) as (app, pilot):
+        await press_slowly(pilot, "left", "left")
+        layer, token = active(app, LensPane).grid.cursor
+        (number, *_), *_ = lens_of(app).choices_at(layer, token)
+        await see(pilot, "enter", view="contributions")
+        expected = asked(model, "contributions", Query(text=TEXT, position=token, token=f"#{number}"))
+        assert rows(active_table(app).shown) == expected
+        await press_slowly(pilot, "8", "8")
+        assert active(app, LensPane).grid.cursor[1] == token, "the lens is at the token that is predicted at"
+
+
+async def test_the_file_has_the_rows_of_all_cells(model: Path, folder: Path) -> None:
+    async with open_lens(model) as (_, pilot):
+        await command(pilot, "export lens.csv")
+    table = worked_out(open_on_thread(model), "lens", Query(text=TEXT, top=5, all_positions=True))
+    assert written(folder, "lens.csv") == as_exported(table)
+
+
+async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(model: Path) -> None:
+    async with explorer(model, size=(120, 40), text=TEXT) as (app, pilot):
+        await see(pilot, "8", "D", slowly=True, text="this is the token itself")
+        await press(pilot, "j", "D")
+        table = active_table(app).shown
+        assert table is not None
+        token, number, logits = map(table.columns.index, ("token", "token_id", "logit_difference"))
+        pair = f"'{table.rows[0][token]}' − '{table.rows[1][token]}'"
+        assert pair in title(app)
+        assert app.session.shown.against == f"#{table.rows[1][number]}"
+        await press(pilot, "8")
+        assert pair in title(app)
+        assert lens_of(app).is_signed
+        assert lens_of(app).values[-1, -1] == pytest.approx(table.rows[0][logits], abs=1e-4)
+        assert "logit difference" in shown(active(app, LensPane).legend_line)
+        for view, key in (("contributions", "8"), ("ablation", "9")):
+            await see(pilot, key, view=view)
+            assert pair in title(app)
+        await press(pilot, *":against", "enter")
+        assert not app.session.shown.against
+        assert "−" not in title(app)
+
+
+async def test_without_colours_a_sign_stands_for_the_probability(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_lens(model) as (app, _):
+        (line,) = [line for line in cells(app) if line.startswith("emb")]
+        assert "█" in line
