@@ -47,6 +47,14 @@ def assert_maps_of_model(reader: Reader, folder: Path) -> None:
     assert_same_maps(shown_maps(reader), eager_maps(folder, reader.sentence.ids))
 
 
+def read_as_model_does(folder: Path) -> Reader:
+    """Read a sentence, and compare all its maps with the model's own."""
+    reader = open_reader(folder)
+    reader.read(SENTENCE, no_hurry)
+    assert_maps_of_model(reader, folder)
+    return reader
+
+
 CONTEXTS = {"gpt2": 64, "bert": 64, "roberta": 61, "bloom": None}
 """Tokens that a type can read: all its positions, those after the padding's, or any number."""
 
@@ -137,13 +145,16 @@ def test_special_tokens_and_word_pieces_are_shown_by_name_and_special_ones_stay_
     assert (begin, end) == ("[CLS]", "[SEP]")
 
 
-def test_a_superseded_reading_leaves_the_reader_usable(tiny_model: TinyModel) -> None:
+@pytest.mark.usefixtures("small_blocks")
+def test_a_superseded_sentence_or_map_leaves_the_reader_usable(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
-    reader.read(ANOTHER, no_hurry)
+    reader.read(SENTENCE, no_hurry)
     with pytest.raises(Superseded):
-        reader.read(SENTENCE, superseded_at(2))
-    reader.read(ANOTHER, no_hurry)
+        reader.read(ANOTHER, superseded_at(2))
+    reader.read(SENTENCE, no_hurry)
+    with pytest.raises(Superseded):
+        reader.layer_maps(Head("decoder", 0), superseded_at(5))
     assert_maps_of_model(reader, folder)
 
 

@@ -15,11 +15,10 @@ from torch.utils._pytree import tree_leaves
 from engine.models import reader as reader_module
 from engine.models.attention_maps import add_block
 from engine.models.reader import Reader
-from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.conftest import CallsOf, TinyModel
-from tests.engine.models.test_attention import ANOTHER, SENTENCE, assert_maps_of_model, assert_same_maps, shown_maps
-from tests.opening import no_hurry, open_reader, refused, superseded_at
+from tests.engine.models.test_attention import ANOTHER, SENTENCE, assert_same_maps, read_as_model_does, shown_maps
+from tests.opening import no_hurry, open_reader, refused
 from tests.own_maps import eager_maps
 from tests.tiny_configurations import save_tiny
 
@@ -83,12 +82,10 @@ def test_a_sentence_longer_than_the_window(model_type: str, tiny_model: TinyMode
     settings: dict[str, Any] = {"local_attention" if model_type == "modernbert" else "sliding_window": 4}
     if model_type not in ("mistral", "modernbert"):
         settings["layer_types"] = ["sliding_attention", "full_attention"]
-    folder = tiny_model(model_type, **settings)
-    reader = open_reader(folder)
-    places = np.arange(len(reader.read(SENTENCE, no_hurry).ids))
-    assert_maps_of_model(reader, folder)
+    maps = shown_maps(read_as_model_does(tiny_model(model_type, **settings)))[""]
+    places = np.arange(len(maps[0][0]))
     far = np.abs(places[:, None] - places) >= 4
-    windowed = [bool((layer[:, far] == 0).all()) for layer in shown_maps(reader)[""]]
+    windowed = [bool((layer[:, far] == 0).all()) for layer in maps]
     assert windowed == ([False, True] if model_type == "modernbert" else [True, model_type == "mistral"])
 
 
@@ -104,21 +101,18 @@ def test_attention_that_differs_from_the_kernel_is_not_read_with_it(
         return 0.9 * attended, weights
 
     monkeypatch.setattr(modeling_llama, "eager_attention_forward", gated)
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
-    reader.read(SENTENCE, no_hurry)
-    assert_maps_of_model(reader, folder)
+    read_as_model_does(tiny_model("llama"))
 
 
-HYBRIDS: list[tuple[str, dict[str, Any]]] = [
-    ("jamba", {}),
-    ("lfm2", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2}),
-    ("olmo_hybrid", {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}),
-    ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
-]
-
-
-@pytest.mark.parametrize(("model_type", "settings"), HYBRIDS)
+@pytest.mark.parametrize(
+    ("model_type", "settings"),
+    [
+        ("jamba", {}),
+        ("lfm2", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2}),
+        ("olmo_hybrid", {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}),
+        ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
+    ],
+)
 def test_layers_with_attention_among_others_have_their_own_numbers_and_maps(
     model_type: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -131,14 +125,11 @@ def test_layers_with_attention_among_others_have_their_own_numbers_and_maps(
 
 
 def test_padding_by_the_tokenizer_is_removed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
-    words: Any = reader.words
-    own = words._tokenizer
-    plain = reader.read(SENTENCE, no_hurry)
-    padded = {"input_ids": [2, 2, *plain.ids], "attention_mask": [0, 0, *[1] * len(plain.ids)]}
-    monkeypatch.setattr(type(own), "__call__", lambda *args, **kwargs: padded)
-    assert reader.words.read(ANOTHER, None).ids == plain.ids
+    words: Any = open_reader(tiny_model("llama")).words
+    plain = words.read(SENTENCE, None).ids
+    padded = {"input_ids": [2, 2, *plain], "attention_mask": [0, 0, *[1] * len(plain)]}
+    monkeypatch.setattr(type(words._tokenizer), "__call__", lambda *args, **kwargs: padded)
+    assert words.read(ANOTHER, None).ids == plain
 
 
 FAMILIES = ["gpt2", "llama", "mistral", "gemma2", "gpt_oss", "bert", "bart"]
@@ -148,11 +139,8 @@ FAMILIES = ["gpt2", "llama", "mistral", "gemma2", "gpt_oss", "bert", "bart"]
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_maps_in_blocks_are_those_the_model_returns(model_type: str, tiny_model: TinyModel, calls_of: CallsOf) -> None:
-    folder = tiny_model(model_type)
-    reader = open_reader(folder)
     taken = calls_of(reader_module, "add_block")
-    reader.read(SENTENCE, no_hurry)
-    assert_maps_of_model(reader, folder)
+    reader = read_as_model_does(tiny_model(model_type))
     assert len(taken) > 2 * [first for _, first, *_ in taken].count(0)
     if model_type in ("gemma2", "gpt_oss"):
         assert maps_made(reader, ANOTHER) == 0, "a sentence is read in blocks where there is no kernel"
@@ -173,11 +161,8 @@ def test_an_eager_function_that_expects_all_queries_is_called_with_all(
             return (weights @ value).transpose(1, 2), weights
 
         monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager)
-    folder = tiny_model(model_type)
-    reader = open_reader(folder)
     taken = calls_of(reader_module, "add_block")
-    reader.read(SENTENCE, no_hurry)
-    assert_maps_of_model(reader, folder)
+    read_as_model_does(tiny_model(model_type))
     assert {first for _, first, *_ in taken} == {0}
 
 
@@ -197,16 +182,6 @@ def test_a_module_that_changes_its_probabilities_is_run_with_its_own_code(
     monkeypatch.setattr(kind, "forward", halved)
     np.testing.assert_allclose(reader.layer_maps(last).weights, plain / 2, rtol=0, atol=1e-6)
     np.testing.assert_allclose(reader.layer_maps("decoder").weights.sum(-1), 0.5, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_maps_can_be_superseded_between_blocks(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
-    reader.read(SENTENCE, no_hurry)
-    with pytest.raises(Superseded):
-        reader.layer_maps(Head("decoder", 0), superseded_at(5))
-    assert_maps_of_model(reader, folder)
 
 
 def test_means_of_layers_with_other_windows_are_right_and_keep_nan() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.models import attention_maps
 from engine.models.reader import Reader
 from engine.values.heads import Head
-from tests.engine.models.test_attention import SENTENCE, assert_maps_of_model, assert_same_maps, shown_maps
+from tests.engine.models.test_attention import SENTENCE, assert_same_maps, read_as_model_does, shown_maps
 from tests.opening import no_hurry, open_reader, refused
 from tests.own_maps import eager_maps, own_maps
 from tests.tiny_configurations import save_tiny
@@ -166,10 +166,7 @@ def test_decoders_beside_declined_encoders_have_their_maps(model_type: str, tmp_
 
 
 def test_nystromformer_with_all_tokens_as_landmarks_attends_in_full(tmp_path: Path) -> None:
-    folder = save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64)
-    reader = open_reader(folder)
-    reader.read(SENTENCE, no_hurry)
-    assert_maps_of_model(reader, folder)
+    read_as_model_does(save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64))
 
 
 @pytest.mark.parametrize("model_type", ["gemma3n_text", "gemma4_text"])

@@ -187,12 +187,6 @@ def test_types_for_which_transformers_makes_up_a_tokenizer_read_numbers(model_ty
     assert "type token numbers, such as 5 17 3" in refusal(tmp_path, "attention", "--text", "the cat")
 
 
-def test_directions_without_a_tokenizer_name_token_numbers(bare: Path) -> None:
-    found = exported(bare, "directions", "--head", "L0H0", "--first", "1")
-    assert found
-    assert all(row["token"] == row["token_id"] for row in found)
-
-
 def test_other_text_than_token_numbers_is_refused(bare: Path) -> None:
     assert "without a tokenizer; type token numbers, such as 5 17 3" in refusal(bare, "attention", "--text", "the cat")
     vocabulary = AutoModelForCausalLM.from_pretrained(bare).config.vocab_size
