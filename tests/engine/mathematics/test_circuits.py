@@ -184,14 +184,9 @@ def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, f
         solved = torch.linalg.lstsq(identity.reshape(-1, 1), matrix.reshape(-1, 1)).solution
         return float(norm(matrix - solved * identity) / norm(matrix))
 
-    def null_space(matrix: Tensor) -> Tensor:
-        rows: Tensor = torch.linalg.svd(matrix)[2][dense_rank(matrix) :]
-        return rows.T
-
-    def meeting(image: Tensor, kernel: Tensor) -> int:
-        """Count the dimensions of an intersection: dim A + dim B − dim(A + B)."""
-        both = torch.cat([image, kernel], 1)
-        return dense_rank(image) + kernel.shape[1] - (dense_rank(both) if both.numel() else 0)
+    def image_in_kernel(matrix: Tensor) -> int:
+        """Count the dimensions that are lost when the matrix is applied a second time."""
+        return dense_rank(matrix) - dense_rank(matrix @ matrix)
 
     def angles(first: Tensor, second: Tensor) -> NDArray[np.float64]:
         bases = [np.linalg.qr(each.numpy())[0] for each in (first, second)]
@@ -199,9 +194,11 @@ def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, f
         degrees: NDArray[np.float64] = np.degrees(np.arccos(np.clip(cosine, 0, 1)))
         return degrees
 
-    eigenvalues = {"qk": torch.linalg.eigvals(qk), "ov": torch.linalg.eigvals(ov),
-                   "tokens": torch.linalg.eigvals(ov @ token_map)}  # fmt: skip
-    mass = eigenvalues["qk"].abs().sum()
+    def copying(matrix: Tensor) -> float:
+        found = torch.linalg.eigvals(matrix)
+        return float(found.real.sum() / found.abs().sum())
+
+    eigenvalues = torch.linalg.eigvals(qk)
     both = {"qk": angles(matrices["Q"].T, matrices["K"].T), "ov": angles(matrices["V"].T, matrices["O"])}
     return {
         "qk_symmetry": float((qk @ qk).trace() / norm(qk) ** 2),
@@ -211,12 +208,12 @@ def by_definition(matrices: dict[str, Tensor], token_map: Tensor) -> dict[str, f
         "qk_symmetric_identity_floor": (1 - dense_rank(symmetric) / len(qk)) ** 0.5,
         "qk_symmetric_energy": float(norm(symmetric) ** 2 / norm(qk) ** 2),
         "qk_antisymmetric_energy": float(norm(antisymmetric) ** 2 / norm(qk) ** 2),
-        "qk_positive_mass": float(eigenvalues["qk"].real.clamp_min(0).sum() / mass),
-        "qk_negative_mass": float((-eigenvalues["qk"].real).clamp_min(0).sum() / mass),
-        "ov_copying_residual": float(eigenvalues["ov"].real.sum() / eigenvalues["ov"].abs().sum()),
-        "ov_copying": float(eigenvalues["tokens"].real.sum() / eigenvalues["tokens"].abs().sum()),
-        "qk_image_in_kernel": meeting(qk, null_space(qk)),
-        "ov_image_in_kernel": meeting(ov.T, null_space(ov.T)),
+        "qk_positive_mass": float(eigenvalues.real.clamp_min(0).sum() / eigenvalues.abs().sum()),
+        "qk_negative_mass": float((-eigenvalues.real).clamp_min(0).sum() / eigenvalues.abs().sum()),
+        "ov_copying_residual": copying(ov),
+        "ov_copying": copying(ov @ token_map),
+        "qk_image_in_kernel": image_in_kernel(qk),
+        "ov_image_in_kernel": image_in_kernel(ov),
         "qk_factors_lost": dense_rank(matrices["K"]) - dense_rank(qk),
         "ov_factors_lost": dense_rank(matrices["V"]) - dense_rank(ov),
         **{f"{name}_angle_smallest": float(each.min()) for name, each in both.items()},
