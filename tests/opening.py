@@ -117,9 +117,9 @@ def one_line(error: EngineError) -> str:
     return str(error)
 
 
-def with_config(folder: Path, **changes: Any) -> Path:
-    """Change a folder's configuration; None takes a setting away."""
-    path = folder / "config.json"
+def with_config(folder: Path, file: str = "config.json", /, **changes: Any) -> Path:
+    """Change a folder's configuration, or another file of settings; None takes a setting away."""
+    path = folder / file
     config: dict[str, Any] = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
     return folder

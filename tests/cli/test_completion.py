@@ -10,16 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from tests.exporting import run
+from tests.exporting import attn_tui, run
 from tests.opening import run_apart
-from tests.terminal import Terminal
-from tui.cli.command_line import command
+from tests.terminal import COMMAND, Terminal
 from tui.cli.commands import VIEWS
-
-COMPLETE = "import sys; sys.argv = ['attn-tui']; from tui.cli.command_line import main; main()"
-"""The program, as a shell runs it to ask for words."""
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -86,8 +81,9 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
 
 def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
     heavy = "('torch', 'transformers', 'huggingface_hub.hf_api', 'numpy', 'textual')"
-    code = COMPLETE.replace("main()", "").rstrip("; ") + (
-        "\nfrom tui.cli.command_line import command\n"
+    code = (
+        "import sys; sys.argv = ['attn-tui']\n"
+        "from tui.cli.command_line import command\n"
         "try: command()\n"
         f"except SystemExit: print([name for name in {heavy} if name in sys.modules])\n"
     )
@@ -105,28 +101,19 @@ LINES = {
 """Half a command, a view, an option and a model, and what is missing of each."""
 
 
-def script_of(shell: str) -> str:
-    done = CliRunner().invoke(command, ["completion", shell], prog_name="attn-tui")
-    assert done.exit_code == 0
-    return done.output
-
-
-def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
+def prepared(shell: str) -> tuple[str, dict[str, str]]:
     """Give a shell's script, and the environment in which it finds the program; skip where there is no such shell."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    program = folder / "attn-tui"
-    python = shutil.which("python")
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
-    program.chmod(0o755)
-    return script_of(shell), {"PATH": f"{folder}:{os.environ['PATH']}"}
+    path = f"{Path(COMMAND).parent}:{os.environ['PATH']}"
+    return attn_tui("completion", shell).stdout, os.environ | {"PATH": path}
 
 
 def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
-    script, path = prepared("zsh", tmp_path)
+    script, environment = prepared("zsh")
     begin = f"PS1='> '\nautoload -Uz compinit && compinit -u -d {tmp_path}/dump\n{script}\nprint re''ady\n"
     (tmp_path / ".zshrc").write_text(begin, encoding="utf-8")
-    environment = path | {"ZDOTDIR": str(tmp_path), "TERM": "dumb"}
+    environment |= {"ZDOTDIR": str(tmp_path), "TERM": "dumb"}
     with Terminal("zsh", "-i", columns=120, environment=environment) as terminal:
         terminal.wait_for("ready")
         for line, rest in LINES.items():
@@ -136,32 +123,21 @@ def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None
             terminal.send("\x15")
 
 
-def test_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
-    script, path = prepared("fish", tmp_path)
+def test_fish_completes_commands_options_and_models() -> None:
+    script, environment = prepared("fish")
     asked = "\n".join(f"complete -C '{line}'" for line in LINES)
-    done = subprocess.run(
-        ["fish", "-c", f"{script}\n{asked}"], capture_output=True, text=True, env=os.environ | path, check=True
-    )
-    found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    printed = subprocess.check_output(["fish", "-c", f"{script}\n{asked}"], text=True, env=environment)
+    found = [line.partition("\t")[0] for line in printed.splitlines()]
     assert found == [f"{line.split()[-1]}{rest.strip()}" for line, rest in LINES.items()]
 
 
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    script, path = prepared("bash", tmp_path)
-    completed = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui"
-    done = subprocess.run(
-        ["bash", "-c", f'{script}\n{completed}; echo "${{COMPREPLY[@]}}"'],
-        capture_output=True,
-        text=True,
-        env=os.environ | path,
-        check=True,
-    )
-    assert done.stdout.split() == ["spectrum"]
+def test_bash_completes_with_the_script() -> None:
+    script, environment = prepared("bash")
+    asked = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo ${COMPREPLY[@]}"
+    printed = subprocess.check_output(["bash", "-c", f"{script}\n{asked}"], text=True, env=environment)
+    assert printed.split() == ["spectrum"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
-    script = script_of(shell)
-    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in script
-    if shutil.which(shell) is not None:
-        subprocess.run([shell, "-n"], input=script, text=True, check=True, capture_output=True)
+def test_each_shell_gets_a_script(shell: str) -> None:
+    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in attn_tui("completion", shell).stdout

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +16,11 @@ from engine.analysis.explain import join_tokens
 from engine.mathematics.scores import ScoreSide, ScoreTerms, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
-from tests.exporting import as_exported, exported, refusal
+from tests.exporting import as_exported, exported, refusal, written
 from tests.opening import edited_weights
 from tests.tui.explorer import explorer, press, screen_text, shown
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
-
-
-@contextmanager
-def softmaxes() -> Iterator[list[Tensor]]:
-    """Keep what every softmax over (sentences, heads, queries, keys) is taken of, by replacing the function itself."""
-    taken: list[Tensor] = []
-    own = functional.softmax
-
-    def keep(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if scores.ndim == 4:
-            taken.append(scores.detach().double())
-        return own(scores, *args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(functional, "softmax", keep)
-        yield taken
 
 
 def scores_of(folder: Path, layer: int, stack: str) -> tuple[Tensor, Tensor]:
@@ -50,14 +31,19 @@ def scores_of(folder: Path, layer: int, stack: str) -> tuple[Tensor, Tensor]:
     if model.config.is_encoder_decoder:
         start = torch.full((1, 1), model.config.decoder_start_token_id)
         inputs["decoder_input_ids"] = torch.cat([start, ids], 1)[:, : ids.shape[1]]
-    with softmaxes() as taken, torch.no_grad():
+    taken, own = list[Tensor](), functional.softmax
+
+    def keep(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scores.ndim == 4:  # (sentences, heads, queries, keys)
+            taken.append(scores.double()[0])
+        return own(scores, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(functional, "softmax", keep)
         model(**inputs)
     if model.config.is_encoder_decoder:  # an encoder of two layers, then in turns the decoder's own and across
-        place = {"encoder": layer, "decoder": 2 + 2 * layer, "cross": 3 + 2 * layer}[stack]
-    else:
-        place = layer
-    scores = taken[place][0]
-    return scores, scores.softmax(-1)
+        layer = {"encoder": layer, "decoder": 2 + 2 * layer, "cross": 3 + 2 * layer}[stack]
+    return taken[layer], taken[layer].softmax(-1)
 
 
 FAMILIES = [
@@ -86,17 +72,17 @@ def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
         assert tuple(rows[0]) == EXPLAIN.columns
         by_kind = {row["kind"]: float(row["value"]) for row in rows}
         terms = [row for row in rows if row["kind"] in ("content", "bias", "cap", "position")]
-        total = sum(float(row["value"]) for row in terms)
-        assert total == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+        total, score = sum(float(row["value"]) for row in terms), float(scores[head, query, key])
+        assert total == pytest.approx(score, abs=1e-4)
         assert by_kind["total"] == pytest.approx(total, abs=1e-9)
-        assert by_kind["model"] == pytest.approx(float(scores[head, query, key]), abs=1e-5)
+        assert by_kind["model"] == pytest.approx(score, abs=1e-5)
         assert by_kind["unexplained"] == pytest.approx(by_kind["model"] - total, abs=1e-9)
         assert by_kind["weight"] == pytest.approx(float(weights[head, query, key]), abs=1e-5)
         assert float(terms[-1]["cumulative"]) == pytest.approx(total, abs=1e-9)
         assert {row["kind"] for row in terms} == kinds
         assert {(row["query"], row["key"]) for row in rows} == {(str(query), str(key))}
-        (weight,) = (row for row in rows if row["kind"] == "weight")
-        assert float(weight["value_chance"]) == 1 / int((weights[head, query] > 0).sum())
+        (chance,) = (float(row["value_chance"]) for row in rows if row["kind"] == "weight")
+        assert chance == 1 / int((weights[head, query] > 0).sum())
         assert {row["kind"] for row in rows if row["value_chance"] == ""} <= {
             "model", "unexplained", "position", "cap", "bias", *(("total",) if "cap" in kinds else ())
         }  # fmt: skip
@@ -193,12 +179,11 @@ def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: T
     assert float(content["null space"]["value"]) == pytest.approx(0, abs=1e-9)
 
 
-def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2")
-    assert "the mask hides key 5" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "3",
-                                              "--key", "5")  # fmt: skip
-    assert "has no query 999" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "999")
-    assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)
+def test_what_has_no_score_is_said_in_one_line(tiny_model: TinyModel) -> None:
+    asked = tiny_model("gpt2"), "explain", "--head", "L0H0"
+    assert "the mask hides key 5" in refusal(*asked, "--text", TEXT, "--position", "3", "--key", "5")
+    assert "has no query 999" in refusal(*asked, "--text", TEXT, "--position", "999")
+    assert "explain needs --text" in refusal(*asked, code=2)
 
 
 async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back(tiny_model: TinyModel) -> None:
@@ -209,10 +194,7 @@ async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back(tiny_mod
         assert app.views.active is app.views.attention
 
 
-async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
         await press(pilot, "3", "g", "g", "home", "down", "down", "down", "right", "x")
         assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
@@ -228,8 +210,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await press(pilot, "x")
         assert shown(pane.title_line).startswith("explain L1H2 query 4")
         await press(pilot, "e", "v")
-        written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
-        assert written == as_exported(pane.table_on_screen())
+        assert written(folder, "*L1H2-q4-k1-explain.csv") == as_exported(pane.table_on_screen())
         await press(pilot, "escape", "a")
         assert app.focused is app.views.attention.heatmap
         assert shown(pane.title_line).startswith("explain L1H2 not the mean: q 4")

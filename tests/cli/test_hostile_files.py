@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests import exporting
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import exported
 from tests.mutations import write_adapter_of
+from tests.opening import with_config
 
 HUGE = 10**9
 
@@ -23,36 +25,26 @@ SAMPLE = ("gpt2", "llama", "bert", "t5")
 """Architectures whose folders are mutated here; by hand, `tests.mutations` takes more."""
 
 
-def changed(folder: Path, name: str = "config.json", **settings: Any) -> Path:
-    file = folder / name
-    content = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps(content | settings), encoding="utf-8")
-    return folder
-
-
 def refusal(*arguments: str | Path) -> str:
-    """Run the command, make sure that it refuses in one line and at little cost, and give the line."""
+    """Give the one line that refuses a request at little cost."""
     import transformers.modeling_utils  # noqa: F401  # most of what a first command takes
 
     begin = time.process_time()
-    done = attn_tui(*arguments)
+    line = exporting.refusal(*arguments)
     assert time.process_time() - begin < 10
-    assert done.returncode == 1, done.stdout
-    assert done.stderr.count("\n") == 1
-    assert len(done.stderr) < 1100
-    assert "unexpected" not in done.stderr
-    return done.stderr
+    assert len(line) < 1100
+    assert "unexpected" not in line
+    return line
 
 
 def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
-    """Give the command that reads a sentence."""
-    return "export", folder, "attention", "--text", text
+    """Ask for the maps of a sentence."""
+    return folder, "attention", "--text", text
 
 
 def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model: TinyModel) -> None:
-    asked = attn_tui(*attention(changed(tiny_copy("bert"), num_labels=HUGE)))
-    assert asked.returncode == 0, asked.stderr
-    assert asked.stdout == attn_tui(*attention(tiny_model("bert"))).stdout
+    many = exported(*attention(with_config(tiny_copy("bert"), num_labels=HUGE)))
+    assert many == exported(*attention(tiny_model("bert")))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +64,7 @@ def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model:
 def test_a_configuration_larger_than_the_weights_is_refused_with_both_numbers(
     model_type: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
 ) -> None:
-    assert said in refusal(*attention(changed(tiny_copy(model_type), **settings)))
+    assert said in refusal(*attention(with_config(tiny_copy(model_type), **settings)))
 
 
 @pytest.mark.parametrize("text", ["5 1000000000", "5 99999999999999999999999"])
@@ -84,7 +76,7 @@ def test_a_token_number_that_there_is_no_token_of_is_refused(text: str, tiny_cop
 
 
 def test_a_start_token_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel) -> None:
-    assert "fails on this sentence" in refusal(*attention(changed(tiny_copy("t5"), decoder_start_token_id=HUGE)))
+    assert "fails on this sentence" in refusal(*attention(with_config(tiny_copy("t5"), decoder_start_token_id=HUGE)))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +94,7 @@ def test_a_start_token_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel
 def test_a_field_of_another_type_is_named_with_its_file(
     name: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
 ) -> None:
-    assert said in refusal(*attention(changed(tiny_copy("llama"), name, **settings)))
+    assert said in refusal(*attention(with_config(tiny_copy("llama"), name, **settings)))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +112,7 @@ def test_a_field_of_another_type_is_named_with_its_file(
 def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     (folder / "config.json").write_bytes(content)
-    assert f"config.json {said}" in refusal("export", folder, "ranks").replace(" is ", " ")
+    assert f"config.json {said}" in refusal(folder, "ranks").replace(" is ", " ")
 
 
 @pytest.mark.parametrize("aim", ["/dev/zero", "/etc/hostname", "../other/model.safetensors"])
@@ -128,14 +120,14 @@ def test_an_index_that_names_files_elsewhere_is_refused(aim: str, tiny_copy: Tin
     folder = tiny_copy("llama")
     index = {"weight_map": {"model.embed_tokens.weight": aim}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    assert f'lists "{aim}", which is not in its folder' in refusal("export", folder, "ranks")
+    assert f'lists "{aim}", which is not in its folder' in refusal(folder, "ranks")
 
 
 def test_a_weight_file_that_is_a_link_out_of_the_folder_is_refused(tiny_copy: TinyModel, tmp_path: Path) -> None:
     folder = tiny_copy("llama")
     file = (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     (folder / "model.safetensors").symlink_to(file)
-    assert "model.safetensors points outside the model's folder" in refusal("export", folder, "ranks")
+    assert "model.safetensors points outside the model's folder" in refusal(folder, "ranks")
 
 
 def test_files_of_the_hubs_cache_are_links_to_its_blobs(tiny_copy: TinyModel, tmp_path: Path) -> None:
@@ -145,7 +137,7 @@ def test_files_of_the_hubs_cache_are_links_to_its_blobs(tiny_copy: TinyModel, tm
     snapshot.mkdir(parents=True)
     for blob in (repository / "blobs").iterdir():
         (snapshot / blob.name).symlink_to(Path("../../blobs") / blob.name)
-    assert attn_tui(*attention(snapshot)).returncode == 0
+    assert exported(*attention(snapshot))
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "merges.txt"])
@@ -166,7 +158,7 @@ def test_a_pipe_instead_of_a_file_is_refused_without_waiting(name: str, tiny_cop
 )
 def test_patterns_of_an_adapter_are_bounded(pattern: str, said: str, tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = write_adapter_of(tiny_model("llama"), tmp_path / "adapter", alpha_pattern={pattern: 8})
-    assert said in refusal("export", folder, "ranks")
+    assert said in refusal(folder, "ranks")
 
 
 @pytest.mark.parametrize("pattern", ["q_proj", "self_attn.q_proj", r".*\.1\..*q_proj", "(q|k)_proj"])
@@ -175,8 +167,8 @@ def test_patterns_of_an_adapter_are_names_or_expressions(pattern: str, tiny_mode
         write_adapter_of(tiny_model("llama"), tmp_path / name, **settings)
         for name, settings in (("all", {"lora_alpha": 12}), ("own", {"alpha_pattern": {pattern: 12, ".*": 1}}))
     ]
-    texts = [attn_tui("export", folder, "ranks", "--no-cache").stdout for folder in folders]
-    assert texts[0] == texts[1] != ""
+    tables = [exported(folder, "ranks", "--no-cache") for folder in folders]
+    assert tables[0] == tables[1] != []
 
 
 def test_mutated_folders_are_refused_fast_in_little_memory_and_one_line() -> None:

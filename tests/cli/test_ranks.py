@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from tests.conftest import PERSONS_HUB_CACHE, TinyModel
+from tests.engine.checkpoints.test_quantised import FOUR_BIT_LEVELS
+from tests.engine.mathematics.dense_spectra import gaussian
 from tests.exporting import exported
 from tests.opening import edited_weights, with_config
 
@@ -22,15 +24,11 @@ RANKS = {"Q": 20, "K": 31, "V": 64, "O": 7}
 FLAT = (1.0, 0.7)
 """What singular values fall from and to."""
 
-LEVELS = torch.cat([-1.0 + torch.arange(8) / 8, torch.arange(8) / 7])
-"""Of four bits."""
-
 Stored = dict[str, Tensor]
 
 
 def orthonormal(size: int, count: int, seed: int) -> Tensor:
-    drawn = torch.randn(size, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    basis: Tensor = torch.linalg.qr(drawn)[0]
+    basis: Tensor = torch.linalg.qr(gaussian(size, count, seed=seed))[0]
     return basis
 
 
@@ -70,12 +68,12 @@ def four_bits(weight: Tensor) -> Stored:
     """Store the nearest of sixteen levels with a scale for each block of sixteen."""
     blocks = weight.float().reshape(-1, 16)
     scales = blocks.abs().amax(1).clamp_min(1e-9)
-    numbers = ((blocks / scales[:, None])[..., None] - LEVELS).abs().argmin(-1).flatten()
+    numbers = ((blocks / scales[:, None])[..., None] - FOUR_BIT_LEVELS).abs().argmin(-1).flatten()
     state = f'{{"quant_type": "nf4", "blocksize": 16, "dtype": "float32", "shape": {list(weight.shape)}}}'
     return {
         "weight": (numbers[::2] * 16 + numbers[1::2]).byte()[:, None],
         "weight.absmax": scales,
-        "weight.quant_map": LEVELS.clone(),
+        "weight.quant_map": FOUR_BIT_LEVELS.clone(),
         "weight.quant_state.bitsandbytes__nf4": torch.tensor(list(state.encode())).byte(),
     }
 

@@ -15,7 +15,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.exporting import attn_tui, exported, refusal
+from tests.opening import ROOT
 from tests.tui.explorer import explorer, press, settle, type_keys
+from tests.tui.painted import good_terminal
 from tui.app.explorer import OPENING_SENTENCE
 from tui.export.pictures import Picture, picture_in_glyphs, picture_of
 
@@ -83,17 +85,11 @@ main()
 
 
 @pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv"), ("spectrum", "-o", "spectrum.parquet")])
-def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[str, ...], tmp_path: Path) -> None:
-    folder = tmp_path / "written"
-    folder.mkdir()
+def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[str, ...], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "export", "demo", *words, "--no-cache"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        check=False,
-    )
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
     assert not list(folder.iterdir())
 
@@ -148,9 +144,7 @@ def test_a_variable_that_an_option_does_not_take_is_named() -> None:
 async def test_a_picture_as_text_has_a_character_for_each_level_and_leaves_the_view_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    good_terminal(monkeypatch)
     async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
         await press(pilot, "3")
         before = picture_of(app.views.active).as_ansi(app.console)
