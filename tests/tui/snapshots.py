@@ -143,7 +143,7 @@ def described(lines: list[list[tuple[str, str]]]) -> str:
 NOTHING = 1e-5
 """The rounding of float32 for numbers about one."""
 
-_NUMBER = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"[ -]?\d+(?:\.\d+)?e[+-]\d+|[ -]?\d+\.\d+")
 
 
 def differences(expected: str, found: str) -> Iterator[str]:
