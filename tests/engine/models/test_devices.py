@@ -40,6 +40,7 @@ from engine.values.table import Cell
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import head_singular_values, layer_singular_values
+from tests.engine.models.test_attention import SENTENCE
 from tests.opening import edited_weights, no_hurry, open_reader, refused, worked_out
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
@@ -196,8 +197,6 @@ def test_a_row_that_an_embedding_lacks_is_refused_before_the_gpu_looks_it_up(pla
 
 accelerate: Any = pytest.importorskip("accelerate")
 
-SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
-
 TABLES = ("predictions", "lens", "contributions", "explain", "ablation", "rollout")
 """Views that run the model."""
 
@@ -208,14 +207,10 @@ class Spread(FolderSource):
     loaded: Any
 
 
-def reader_of(source: Spread) -> Reader:
+@load_reader.register
+def reader_of(source: Spread, device: str = "", dtype: str = "") -> Reader:
     words = Tokenizer.of_folder(source.location.directory)
     return Reader(source.anatomy, source.loaded, words, input_device(source.loaded))
-
-
-@load_reader.register
-def _(source: Spread, device: str, dtype: str) -> Reader:
-    return reader_of(source)
 
 
 def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
@@ -228,8 +223,7 @@ def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
 
 
 def half_on_disk(folder: Path) -> dict[str, Any]:
-    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    return {"max_memory": {"cpu": size // 2}}
+    return {"max_memory": {"cpu": (folder / "model.safetensors").stat().st_size // 2}}
 
 
 def rows(source: FolderSource, view: str) -> list[tuple[Cell, ...]]:
@@ -257,18 +251,12 @@ def assert_same_maps(spread: Reader, plain: Reader, text: str, off: Off = NOTHIN
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "bert"])
-def test_maps_of_a_spread_model_are_those_of_the_plain_one(
-    model_type: str, tiny_model: TinyModel, tmp_path: Path
-) -> None:
-    folder = tiny_model(model_type, with_head=False)
+def test_maps_of_a_spread_model_are_the_plain_ones(model_type: str, tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model(model_type)
     plain = open_reader(folder, "float32")
     spread = reader_of(on_disk(folder, tmp_path, **half_on_disk(folder)))
-    first = next(iter(plain.modules))
-    for text, off in (
-        (SENTENCE, NOTHING_OFF),
-        ("Another one.", NOTHING_OFF),
-        (SENTENCE, Off((replace(first, head=1),), True)),
-    ):
+    one_off = Off((replace(next(iter(plain.modules)), head=1),), by_mean=True)
+    for text, off in ((SENTENCE, NOTHING_OFF), ("Another one.", NOTHING_OFF), (SENTENCE, one_off)):
         assert_same_maps(spread, plain, text, off)
 
 
@@ -307,9 +295,7 @@ def test_weights_that_fit_neither_memory_nor_stay_in_their_files_are_refused_in_
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_an_attention_module_with_its_own_weights_on_disk_gives_its_maps_in_blocks(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
+def test_attention_with_weights_on_disk_gives_its_maps_in_blocks(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has its sinks
     plain, spread = open_reader(folder, "float32"), reader_of(on_disk(folder, tmp_path, device_map={"": "disk"}))
     assert_same_maps(spread, plain, SENTENCE)

@@ -21,7 +21,7 @@ from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.exporting import refusal
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
-from tests.tui.explorer import explorer, screen_text, settle, until
+from tests.tui.explorer import explorer, press, screen_text, settle, until
 from tui.drawing.facts import model_facts
 
 GB = 10**9
@@ -122,8 +122,7 @@ async def test_the_pane_says_why_no_sentence_is_read_and_reads_it_when_there_is_
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), head="L0H0", size=(160, 50)) as (app, pilot):
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         pane = app.views.attention
         assert "1.0 kB are free in main memory" in pane.message
         app.main.read(SENTENCE)
@@ -144,8 +143,7 @@ async def test_the_models_page_shows_what_a_sentence_takes(tiny_model: TinyModel
         said = screen_text(app)
         assert "in 1 file" in said
         assert "looking at a layer reads 12 kB" in said
-        await pilot.press("3")
-        await settle(pilot)
+        await press(pilot, "3")
         assert app.views.attention.message == "press i and type a sentence"
         whole = app.views.spectra.graph._message  # without the screen's line breaks
         assert "a sentence of 64 tokens takes" in whole
@@ -155,12 +153,12 @@ async def test_the_models_page_shows_what_a_sentence_takes(tiny_model: TinyModel
 
 
 def test_free_memory_is_shown_before_torch_can_ask_the_gpus(tiny_model: TinyModel) -> None:
-    source = FolderSource(locate(str(tiny_model("llama"))))
+    outline = FolderSource(locate(str(tiny_model("llama")))).anatomy.outline
     report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
-    said = model_facts(source.anatomy.outline, report)
+    said = model_facts(outline, report)
     assert "a sentence of 40 tokens takes 26 GB of weights as bfloat16 and 100 MB for a layer's maps" in said
     assert "; 3.0 GB are free in main memory; a GPU's room is checked when a sentence is read" in said
-    unknown = model_facts(source.anatomy.outline, replace(report, free=None))
+    unknown = model_facts(outline, replace(report, free=None))
     assert "free in main memory" not in unknown
     assert "; a GPU's room is checked" in unknown
 
@@ -197,9 +195,7 @@ async def test_the_first_sentence_waits_for_the_model_and_says_so(
         await read_and_say("the dog", "reading")
 
 
-def test_only_the_named_gpu_is_asked_and_one_that_cannot_be_has_no_free_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_the_named_gpu_is_asked_and_a_failing_one_has_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def free(number: int) -> tuple[int, int]:
