@@ -13,10 +13,8 @@ import os
 import random
 import tempfile
 import time
-import traceback
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,32 +26,10 @@ from textual.widgets import Input
 from engine.service.engine import Engine
 from engine.store.files import log_file
 from engine.values.options import EngineOptions
+from tests.tui import monkey_actions as actions
 from tests.tui.explorer import PATIENCE, screen_text, settle, waited_for
 from tests.tui.invariants import compare, disagreements, unanswered
-from tests.tui.monkey_actions import (
-    CHOOSING,
-    FRAMES,
-    LAST,
-    LONGEST,
-    LOOK,
-    OPENING,
-    SENTENCES,
-    SIZES,
-    MonkeyError,
-    come_to_rest,
-    drawn_every,
-    has_ended,
-    leave,
-    look_away,
-    paste,
-    point,
-    report,
-    resize,
-    say,
-    send_key,
-    taken,
-    working_keys,
-)
+from tests.tui.monkey_actions import has_ended
 from tests.tui.monkey_checks import drawn_otherwise, said_twice, silent
 from tests.tui.painted_explorer import PaintedExplorer, stale, styled_otherwise
 from tui.app.start import Start
@@ -66,51 +42,18 @@ EVERY = 120
 GLANCE = 40
 """Keys after which the screen is compared with one that is painted at once."""
 
+LAST = 50
+"""How many of the last keys a report names."""
 
-SHORT = SENTENCES[:3]
-"""Sentences to start with."""
+FRAMES = (3, 12, 40)
+"""Keys between two frames: as a person types, or as keys come that are held down or sent by a program."""
+
+LONGEST = 0.5
+"""Seconds after which a frame is drawn in any case."""
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """The options of one explorer; a model that is not named is chosen on the opening screen."""
-
-    model: str
-    is_named: bool
-    other: str | None
-    text: str | None
-    theme: str | None
-    ascii_only: bool
-    uses_cache: bool
-    is_restoring: bool
-
-    @classmethod
-    def by_chance(cls, chance: random.Random, model: str, models: Sequence[str]) -> Beginning:
-        """Choose the options at random."""
-        is_named = chance.random() < 0.85
-        others = (model, model, *models) if is_named else (model,)  # a pair that is refused could be chosen for ever
-        return cls(
-            model,
-            is_named,
-            other=chance.choice(others) if chance.random() < 0.2 else None,
-            text=chance.choice((None, None, *SHORT)),
-            theme=chance.choice((None, None, *OWN)),
-            ascii_only=chance.random() < 0.2,
-            uses_cache=chance.random() < 0.5,
-            is_restoring=chance.random() < 0.5,
-        )
-
-    def explorer(self) -> PaintedExplorer:
-        """Make the explorer."""
-        engine = Engine(EngineOptions(use_cache=self.uses_cache, other=self.other))
-        start = Start(self.model if self.is_named else None, text=self.text, is_restoring=self.is_restoring)
-        app = PaintedExplorer(engine, start, ascii_only=self.ascii_only)
-        app.use_theme(self.theme)
-        return app
-
-    def is_refused(self, said: str) -> bool:
-        """Say whether the program may end with this error: two models that cannot be compared."""
-        return self.other not in (None, self.model) and "compare" in said
+class MonkeyError(AssertionError):
+    """Something went wrong, with the seed and what was done last."""
 
 
 class Monkey:
@@ -129,22 +72,13 @@ class Monkey:
     """
 
     def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03, tries_keys: bool = False) -> None:
-        self._random = random.Random(seed)
-        self._seed = seed
-        self._rests = rests
-        self._tries_keys = tries_keys
-        self.found: list[str] = []
-        self._models = models
+        self._random, self._seed = random.Random(seed), seed
+        self._models, self._model = models, models[0]
+        self._rests, self._tries_keys = rests, tries_keys
         self._done: deque[str] = deque(maxlen=LAST)
-        self._model = models[0]
-        self.pressed = 0
-        self.opened = 0
-        self.switched = 0
-        self._due = EVERY
-        self._seen = 0
-        self._drawn = 0
-        self._frame = FRAMES[0]
-        self.resized = 0
+        self.found: list[str] = []
+        self.pressed = self.opened = self.switched = self.resized = 0
+        self._due, self._seen, self._drawn, self._frame = EVERY, 0, 0, FRAMES[0]
 
     async def play(self, keys: int, stay: int = 700) -> None:
         """Press keys, and open another explorer after about ``stay`` of them.
@@ -156,46 +90,58 @@ class Monkey:
         while self.pressed < keys:
             self._model = self._models[self.opened % len(self._models)]
             self.opened += 1
-            self._done.append(f"<open {self._model}>")
             until = min(keys, self.pressed + self._random.randint(stay // 2, stay * 3 // 2))
             try:
                 await self._explore(until)
+            except MonkeyError:
+                raise
             except Exception as error:
-                raise error if isinstance(error, MonkeyError) else self._report(repr(error)) from error
+                raise self._report(repr(error)) from error
 
     def _report(self, what: str) -> MonkeyError:
-        return report(what, self._seed, self._models, self._model, self.pressed, self._done)
+        """Make the error, with the model, the last keys and the command that repeats them."""
+        return MonkeyError(
+            f"{what}\nseed {self._seed}, after {self.pressed} keys, on {self._model}; the last were\n"
+            f"{' '.join(self._done)}\nagain: python -m tests.tui.monkey --seed {self._seed} "
+            f"--keys {self.pressed + 1} {' '.join(self._models)}"
+        )
+
+    def _explorer(self) -> PaintedExplorer:
+        """Make an explorer with options by chance; a model that is not named is chosen on the opening screen."""
+        chance = self._random
+        named = self._model if chance.random() < 0.85 else None
+        others = (self._model, *([] if named is None else (named, *self._models)))  # else a pair is refused for ever
+        other = chance.choice(others) if chance.random() < 0.2 else None
+        text, theme = chance.choice((None, None, *actions.SENTENCES[:3])), chance.choice((None, None, *OWN))
+        ascii_only, uses_cache, is_restoring = (chance.random() < share for share in (0.2, 0.5, 0.5))
+        engine = Engine(EngineOptions(use_cache=uses_cache, other=other))
+        app = PaintedExplorer(engine, Start(named, text=text, is_restoring=is_restoring), ascii_only=ascii_only)
+        app.use_theme(theme)
+        self._done.append(f"<{app.start} {engine.options} {theme=} {ascii_only=}>")
+        return app
 
     async def _explore(self, until: int) -> None:
         """Open the explorer on a model, press keys, and check that it still answers."""
-        unheard: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, said: unheard.append(repr(said.get("exception", said)))
-        )
-        begun = Beginning.by_chance(self._random, self._model, self._models)
-        self._done.append(str(begun))
-        app = begun.explorer()
-        wrong: MonkeyError | None = None
+        unheard: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: unheard.append(said.get("exception", said)))
+        app = self._explorer()
+        other = app.engine.options.other
         self._frame = self._random.choice(FRAMES)
-        with drawn_every(LONGEST):
-            async with app.run_test(size=self._random.choice(SIZES), notifications=True) as pilot:
+        with actions.drawn_every(LONGEST):
+            async with app.run_test(size=self._random.choice(actions.SIZES), notifications=True) as pilot:
                 try:
-                    if not begun.is_named:
+                    if app.start.model is None:
                         await self._choose_first(app, pilot)
                     await self._play_with(app, pilot, until)
-                except MonkeyError as error:
-                    wrong = error
-                except Exception as error:
-                    # A key that leaves may be done while the pilot waits for a screen, which then never answers.
-                    if not (isinstance(error, WaitForScreenTimeout) and has_ended(app)):
-                        wrong = self._report("".join(traceback.format_exception(error)))
-                await leave(app)
-        if wrong is not None:
-            raise wrong
-        if app.failure and not begun.is_refused(app.failure):
+                except WaitForScreenTimeout:
+                    if not has_ended(app):  # else it was left while the pilot waited for its screen
+                        raise
+                finally:
+                    await actions.leave(app)
+        if app.failure and (other in (None, self._model) or "compare" not in app.failure):
             raise self._report(app.failure)
         if unheard:
-            raise self._report(f"the event loop was told of {unheard[0]}")
+            raise self._report(f"the event loop was told of {unheard[0]!r}")
         if log_file().exists():
             raise self._report(log_file().read_text(encoding="utf-8"))
 
@@ -203,20 +149,19 @@ class Monkey:
         if not has_ended(app) and self._random.random() < 0.7:
             await settle(pilot)
         engine = app.engine
-        while self.pressed < until and not has_ended(app):
+        while self.pressed < until:
             for _ in range(self._random.randint(1, 12)):
                 if not has_ended(app):
                     await self._act(app, pilot)
-            if not has_ended(app):
-                await asyncio.sleep(self._random.choice((0.0, 0.0, 0.0, 0.01, 0.02)))
-            if app.unexpected_error is not None:
+            await asyncio.sleep(self._random.choice((0.0, 0.0, 0.0, 0.01, 0.02)))
+            if has_ended(app):
                 return
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
-            if self.pressed >= self._drawn + self._frame and not has_ended(app):
+            if self.pressed >= self._drawn + self._frame:
                 self._draw(app)
-            if self.pressed >= self._seen + GLANCE and not has_ended(app):
+            if self.pressed >= self._seen + GLANCE:
                 self._seen = self.pressed
                 await self._type(app)
                 await pilot.pause(0)
@@ -227,14 +172,12 @@ class Monkey:
                 await self._look_with_keys(app, pilot)
                 await self._type(app, "escape", "escape", "escape")
                 await self._switch(app, pilot)
-                await self._await_model(app, pilot)
+                await self._await_model(app)
                 await self._rest(app, pilot)
             elif self._random.random() < self._rests:
                 await self._rest(app, pilot)
-        if not has_ended(app):
-            await self._look_with_keys(app, pilot)
-        if not has_ended(app):
-            await self._still_answers(app, pilot)
+        await self._look_with_keys(app, pilot)
+        await self._still_answers(app, pilot)
 
     def _draw(self, app: PaintedExplorer) -> None:
         """Draw what has changed, as Textual does for the next frame."""
@@ -244,26 +187,27 @@ class Monkey:
 
     async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         self.pressed += 1
-        kind = self._random.random()
+        chance = self._random
+        kind = chance.random()
         if kind < 0.74:
-            self._press(app, self._random.choice(working_keys(app) or ["escape"]))
+            self._press(app, chance.choice(actions.working_keys(app) or ["escape"]))
         elif kind < 0.82:
-            self._press(app, self._random.choice("abcxyz019 .<>=[]_\u00e9\u65e5"))
+            self._press(app, chance.choice("abcxyz019 .<>=[]_\u00e9\u65e5"))
         elif kind < 0.86:
-            self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
+            self._press(app, chance.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
         elif kind < 0.93:
-            self._done.append(point(app, self._random))
+            self._done.append(actions.point(app, chance))
         elif kind < 0.96:
-            size = self._random.choice(SIZES)
+            size = chance.choice(actions.SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             self.resized += 1
-            resize(app, *size)
+            actions.resize(app, *size)
         elif kind < 0.965:
             await self._switch(app, pilot)
         elif kind < 0.977:
-            self._done.append(say(app, self._random.choice(SENTENCES)))
+            self._done.append(actions.say(app, chance.choice(actions.SENTENCES)))
         elif kind < 0.99:
-            self._done.append(self._random.choice((paste, look_away))(app, self._random))
+            self._done.append(chance.choice((actions.paste, actions.look_away))(app, chance))
         else:
             self._done.append("<wait>")
             await asyncio.sleep(0.05)
@@ -275,15 +219,15 @@ class Monkey:
             if time.monotonic() > end:
                 raise self._report(waited_for(app))
             if isinstance(app.screen, ChooserScreen):
-                for key in self._random.choices(CHOOSING, k=self._random.randint(0, 6)):
+                for key in self._random.choices(actions.CHOOSING, k=self._random.randint(0, 6)):
                     self._press(app, key)
                 await self._choose(app, pilot, self._model)
-                await self._await_model(app, pilot)
-            await pilot.pause(LOOK)
+                await self._await_model(app)
+            await pilot.pause(actions.LOOK)
 
     async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if its key works now."""
-        keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
+        keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == actions.OPENING]
         if not keys or isinstance(app.focused, Input):
             return
         await self._type(app, keys[0])
@@ -293,14 +237,13 @@ class Monkey:
     async def _choose(self, app: PaintedExplorer, pilot: Pilot[None], model: str) -> None:
         """Open a model on the opening screen."""
         await self._type(app)
-        if not isinstance(app.screen, ChooserScreen):
-            return
-        self._done.append(f"<choose {model}>")
-        app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
-        await pilot.pause(0)
-        self._press(app, "enter")
+        if isinstance(app.screen, ChooserScreen):
+            self._done.append(f"<choose {model}>")
+            app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
+            await pilot.pause(0)
+            self._press(app, "enter")
 
-    async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+    async def _await_model(self, app: PaintedExplorer) -> None:
         """Wait until the chosen model is open or refused, or has taken too long, and close the opening screen."""
         await self._type(app)
         for _ in range(1000):
@@ -308,26 +251,26 @@ class Monkey:
                 return
             if app.screen._opening is None:
                 break
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(actions.LOOK)
         await self._type(app, "escape")
 
     def _press(self, app: App[Any], key: str) -> None:
         """Press a key without waiting for its effect."""
         self._done.append(key)
-        send_key(app, key)
+        actions.send_key(app, key)
 
     async def _type(self, app: PaintedExplorer, *keys: str) -> None:
         """Press keys, and wait until they are handled."""
         for key in keys:
             self._press(app, key)
-        if not await taken(app, PATIENCE):
+        if not await actions.taken(app, PATIENCE):
             raise self._report(waited_for(app))
 
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait for everything, and check that the parts of the screen agree; a box that has just opened may lag."""
         wrong: list[str] = []
         for _ in range(2):
-            if not await come_to_rest(app, pilot, partial(self._draw, app)):
+            if not await actions.come_to_rest(app, pilot, partial(self._draw, app)):
                 raise self._report(waited_for(app))
             if has_ended(app):
                 return
@@ -339,17 +282,20 @@ class Monkey:
 
     async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Check that drawing again changes nothing; if asked for, note the keys at the foot that do nothing."""
+        if has_ended(app):
+            return
         rest, press = partial(self._rest, app, pilot), partial(self._type, app)
         async for wrong in drawn_otherwise(app, press, rest):
             raise self._report(wrong)
         if self._tries_keys:
-            async for wrong in silent(app, press, rest):
-                self.found.append(str(self._report(wrong)))
+            self.found += [str(self._report(wrong)) async for wrong in silent(app, press, rest)]
 
     async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Check that heads and help are shown, and that the engine computes what a new one does."""
+        if has_ended(app):
+            return
         self._done.append("<does it still answer?>")
-        resize(app, 100, 30)
+        actions.resize(app, 100, 30)
         await self._rest(app, pilot)  # or a key that was clicked in the line at the foot could come after these
         await self._type(app, *["escape"] * 4)
         await self._rest(app, pilot)
@@ -358,8 +304,7 @@ class Monkey:
         if len(app.screen_stack) > 1:
             raise self._report(f"{app.screen!r} does not close")
         await self._type(app, "escape", "1", "right_square_bracket", "left_square_bracket")
-        head = app.session.shown.selected
-        if head is None or head.is_layer:
+        if (head := app.session.shown.selected) is None or head.is_layer:
             await self._type(app, "right_square_bracket")
             head = app.session.shown.selected
         await self._rest(app, pilot)

@@ -1,11 +1,11 @@
-"""The random actions: keys, the mouse, pasted text, sizes; and the report of what went wrong."""
+"""The random actions: keys, the mouse, pasted text, sizes; and waiting until they are done."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -30,57 +30,27 @@ OPENING = "app.models"
 """The id of the key that opens another model."""
 
 SENTENCES = (
-    "Anna has a red ball. Anna gives the red ball to Tom.",
-    "the cat sat on the mat",
-    "a",
-    "",
-    "  ",
-    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
-    "one two three " * 20,
-    "word " * 160,
-)
+    "Anna has a red ball. Anna gives the red ball to Tom.", "the cat sat on the mat", "a", "", "  ",
+    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301", "one two three " * 20, "word " * 160,
+)  # fmt: skip
 
 CLICK: tuple[type[events.MouseEvent], ...] = (events.MouseDown, events.MouseUp)
 MOUSE: tuple[tuple[type[events.MouseEvent], ...], ...] = (
-    CLICK,
-    CLICK,
-    CLICK,
-    CLICK * 2,
-    (events.MouseDown, events.MouseMove, events.MouseUp),
-    (events.MouseMove,),
-    (events.MouseScrollDown,),
-    (events.MouseScrollUp,),
-    (events.MouseScrollLeft,),
-    (events.MouseScrollRight,),
-)
+    CLICK, CLICK, CLICK, CLICK * 2, (events.MouseDown, events.MouseMove, events.MouseUp), (events.MouseMove,),
+    (events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseScrollLeft,), (events.MouseScrollRight,),
+)  # fmt: skip
 """Gestures of the mouse."""
 
 PASTED = (
-    "L1H0",
-    "1.2",
-    "demo",
-    "matrix = OV and stable_rank < 4",
-    "out.csv\n",
-    "/nowhere/at/all.npz",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u2764\ufe0f\u202eabc\u200b\t\u00ad" * 5,
-    "one\r\ntwo\n\n",
-)
+    "L1H0", "1.2", "demo", "matrix = OV and stable_rank < 4", "out.csv\n", "/nowhere/at/all.npz",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u2764\ufe0f\u202eabc\u200b\t\u00ad" * 5, "one\r\ntwo\n\n",
+)  # fmt: skip
 """Texts to paste, wherever the focus is."""
 
 SIZES = (
-    (4, 3),
-    (20, 5),
-    (40, 12),
-    (39, 30),
-    (60, 13),
-    (80, 11),
-    (80, 24),
-    (100, 30),
-    (119, 34),
-    (120, 34),
-    (160, 50),
+    (4, 3), (20, 5), (40, 12), (39, 30), (60, 13), (80, 11), (80, 24), (100, 30), (119, 34), (120, 34), (160, 50),
     (200, 60),
-)
+)  # fmt: skip
 
 CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
 """Keys on the opening screen."""
@@ -91,33 +61,11 @@ LOOK = 0.01
 LOOKS = 4
 """How many looks in a row must find everything at rest."""
 
-LAST = 50
-"""How many of the last keys a report names."""
-
-FRAMES = (3, 12, 40)
-"""Keys between two frames: as a person types, or as keys come that are held down or sent by a program."""
-
-LONGEST = 0.5
-"""Seconds after which a frame is drawn in any case."""
-
-
-class MonkeyError(AssertionError):
-    """Something went wrong, with the seed and what was done last."""
-
-
-def report(what: str, seed: int, models: Sequence[str], model: str, pressed: int, done: Iterable[str]) -> MonkeyError:
-    """Make the error, with the model, the last keys and the command that repeats them."""
-    return MonkeyError(
-        f"{what}\nseed {seed}, after {pressed} keys, on {model}; the last were\n{' '.join(done)}\n"
-        f"again: python -m tests.tui.monkey --seed {seed} --keys {pressed + 1} {' '.join(models)}"
-    )
-
 
 def send_key(app: App[Any], key: str) -> None:
     """Send a key as a terminal's driver does, without waiting for its effect."""
-    driver = app._driver
-    assert driver is not None
-    driver.send_message(key_event(key))
+    assert app._driver is not None
+    app._driver.send_message(key_event(key))
 
 
 async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
@@ -157,28 +105,26 @@ async def leave(app: Explorer) -> None:
 
 def point(app: App[Any], chance: random.Random) -> str:
     """Click, scroll or move the mouse somewhere, with or without modifier keys; return a description."""
-    width, height = app.size
-    x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
-    kinds = chance.choice(MOUSE)
-    button = chance.choice((1, 1, 1, 1, 2, 3))
-    held = [chance.random() < 0.1 for _ in range(3)]
+    x, y = (chance.randrange(max(length, 1)) for length in app.size)
+    kinds, button = chance.choice(MOUSE), chance.choice((1, 1, 1, 1, 2, 3))
+    shift, meta, ctrl = (chance.random() < 0.1 for _ in range(3))
     is_drawn = chance.random() < 0.2
     for kind in kinds:
-        app.post_message(kind(None, x, y, 0, 0, button, held[0], held[1], held[2], x, y))
+        app.post_message(kind(None, x, y, 0, 0, button, shift, meta, ctrl, x, y))
         if is_drawn:
-            x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
+            x, y = (chance.randrange(max(length, 1)) for length in app.size)
     return f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>"
 
 
 def say(app: App[Any], sentence: str) -> str:
     """Type a text into the line that has the focus, or else into the sentence; return a description."""
-    begins = "" if isinstance(app.focused, Input) else "i"
-    for character in begins + sentence[:60]:
+    begin = "" if isinstance(app.focused, Input) else "i"
+    for character in begin + sentence[:60]:
         send_key(app, character)
     if not has_ended(app):
         app.post_message(events.Paste(sentence[60:]))
         send_key(app, "enter")
-    return f"{begins} {sentence[:20]!r} enter".strip()
+    return f"{begin} {sentence[:20]!r} enter".strip()
 
 
 def look_away(app: App[Any], chance: random.Random) -> str:
@@ -192,9 +138,8 @@ def look_away(app: App[Any], chance: random.Random) -> str:
 def paste(app: App[Any], chance: random.Random) -> str:
     """Paste a text, whatever has the focus; return a description."""
     text = chance.choice(PASTED)
-    driver = app._driver
-    assert driver is not None
-    driver.send_message(events.Paste(text))
+    assert app._driver is not None
+    app._driver.send_message(events.Paste(text))
     return f"<paste {text[:20]!r}>"
 
 

@@ -23,16 +23,10 @@ def offered(app: PaintedExplorer) -> dict[str, str]:
     """Give the working keys at the foot with their words, except those that leave."""
     lines = [app.main.key_line, *app.screen.query(KeyLine)]
     line = next((each for each in reversed(lines) if each.is_on_screen and each.region.area), None)
-    active = app.screen.active_bindings
-    return (
-        {}
-        if app.size.width < 40 or app.size.height < 12
-        else {
-            key.key: key.description
-            for key in (line._keys_that_fit() if line is not None else ())
-            if key.enabled and not (key.key in active and is_leaving(active[key.key].binding))
-        }
-    )
+    if line is None or app.size.width < 40 or app.size.height < 12:
+        return {}
+    leaving = {key for key, active in app.screen.active_bindings.items() if is_leaving(active.binding)}
+    return {key.key: key.description for key in line._keys_that_fit() if key.enabled and key.key not in leaving}
 
 
 def said_twice(app: PaintedExplorer) -> Iterator[str]:
