@@ -30,15 +30,18 @@ from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import edited_weights, open_folder, open_on_thread, worked_out
 from tests.tui.explorer import (
     active_table,
+    drawn_lines,
     explorer,
     filter_table,
     press,
+    press_slowly,
     resize,
     screen_text,
-    settle,
+    see,
     shown,
     titled,
     until,
+    words,
 )
 from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
@@ -64,18 +67,17 @@ async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel,
     by_layer = Query(layer=Head("decoder", 1))
     async with explorer(model, size=size, head="L1H2") as (app, pilot):
         for view, key in KEYS.items():
-            await press(pilot, key)
+            first = next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head"))
+            await see(pilot, key, view=view, text=first)
             query = by_layer if view in ("circuits", "patterns") else replace(by_layer, head=2)
             assert rows(active_table(app).shown) == asked(model, view, query)
             feeding = "  from layer 0" if view == "composition" else ""  # in which all rows agree
             assert titled(active_table(app).title_line) == f"{view} L1H2{feeding}"
-            text = screen_text(app)
             assert app.focused is active_table(app).grid
-            assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
             if size[0] == 160:
                 has_room = active_table(app).grid.wanted_width <= app.views.size.width - WEIGHTS_WIDTH
-                assert ("ranks layer 1" in text) == has_room, "the weights stay at the left of a narrow table"
-                assert "attention L1H2" not in text
+                assert ("ranks layer 1" in screen_text(app)) == has_room, "the weights stay left of a narrow table"
+                assert "attention L1H2" not in screen_text(app)
 
 
 async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -> None:
@@ -84,8 +86,7 @@ async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -
         await press(pilot, "4")
         found = rows(active_table(app).shown)
     assert found == asked(model, "circuits", Query(layer=layer, whole_layers=True, eigenvalues=True))
-    place = VIEWS["circuits"].columns.index("qk_positive_mass")
-    assert isinstance(found[-1][place], float)
+    assert isinstance(found[-1][VIEWS["circuits"].columns.index("qk_positive_mass")], float)
 
 
 async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
@@ -93,30 +94,24 @@ async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_its
         await press(pilot, "4")
         pane = active_table(app)
         assert next(iter(pane.grid.row or ())) == "2"
-        await pilot.press("home")
-        await pilot.pause()
+        (value,) = (row[3] for row in rows(pane.shown) if row[2] == "2")
+        await see(pilot, "home", readout=f"L1H2  qk_symmetry {value:.4g}  chance 0.03125")
         assert shown(pane.explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
-        table = rows(pane.shown)
-        place = next(row for row in table if row[2] == "2")
-        assert shown(pane.readout_line) == f"L1H2  qk_symmetry {place[3]:.4g}  chance 0.03125"
         assert "qk_symmetry_chance" not in pane.grid.columns
         assert "qk_symmetry_chance" in pane.table_on_screen().columns, "files have what chance gives"
-        await pilot.press("r", "l")
-        await pilot.pause()
+        await press(pilot, "r", "l")
         assert shown(pane.explanation_line).startswith("chance, Gaussian factors")
 
 
 async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_feeds(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, "5")
-        pane = active_table(app)
-        first = rows(pane.shown)
+        first = rows(active_table(app).shown)
         await press(pilot, "]")
-        assert {row[2] for row in rows(pane.shown)} == {"3"}
+        assert {row[2] for row in rows(active_table(app).shown)} == {"3"}
         await press(pilot, "[")
-        assert rows(pane.shown) == first
-        await press(pilot, "enter")
-        assert app.session.shown.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
+        assert rows(active_table(app).shown) == first
+        await see(pilot, "enter", selected=f"L{first[0][4]}H{first[0][5]}")
 
 
 async def test_one_key_writes_the_rows_as_they_are_sorted(tiny_model: TinyModel, folder: Path) -> None:
@@ -150,12 +145,9 @@ async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_c
 
 async def test_a_view_without_a_table_for_the_selection_says_what_to_choose(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1") as (app, pilot):
-        await press(pilot, "6")
-        assert "choose a head" in screen_text(app)
-        await press(pilot, "e", "v")
-        assert "directions is still empty; nothing was written" in screen_text(app)
-        await pilot.press("escape")
-        await press(pilot, "5")
+        await see(pilot, "6", text="choose a head")
+        await see(pilot, "e", "v", text="directions is still empty; nothing was written")
+        await press(pilot, "escape", "5")
         assert {row[1] for row in rows(active_table(app).shown)} == {1}
 
 
@@ -164,16 +156,12 @@ async def test_a_table_that_fails_says_why_and_others_still_work(
 ) -> None:
     answer: Future[Table] = Future()
     answer.set_exception(EngineError("there are no rows for this one"))
-    async with explorer(tiny_model("t5"), head="encoder.L0H0") as (app, pilot):
+    async with explorer(tiny_model("t5"), head="encoder.L0H0") as (_, pilot):
         with monkeypatch.context() as broken:
             broken.setattr(Engine, "table", lambda *_, **__: answer)
-            await press(pilot, "4")
-            assert "there are no rows for this one" in screen_text(app)
-        await press(pilot, "5")
-        assert active_table(app).view == "composition"
-        await pilot.press("3")
-        await pilot.pause()
-        assert app.views.active is app.views.attention
+            await see(pilot, "4", text="there are no rows for this one")
+        await see(pilot, "5", view="composition")
+        await see(pilot, "3", view="attention")
 
 
 async def test_the_title_counts_the_columns_to_the_right(tiny_model: TinyModel) -> None:
@@ -182,17 +170,13 @@ async def test_the_title_counts_the_columns_to_the_right(tiny_model: TinyModel) 
         pane = active_table(app)
         beyond = pane.grid.columns_beyond
         assert shown(pane.title_line) == f"circuits L1H2  → {beyond} more columns"
-        assert pane.grid.columns == (
-            "head",
-            *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)),
-        )
+        assert pane.grid.columns == ("head", *(name for name in CIRCUITS.columns[3:] if not name.endswith(CHANCE)))
         head = screen_text(app).splitlines()[3].split("head")[1].split()
         seen = len(pane.grid.columns) - 1 - beyond
         assert len(head) in (seen, seen + 1), "one may be cut"
         await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
         await until(pilot, lambda: pane.grid.columns_beyond < beyond)
-        await settle(pilot)
-        assert f"→ {pane.grid.columns_beyond} more" in shown(pane.title_line)
+        await see(pilot, title=f"circuits L1H2  → {pane.grid.columns_beyond} more")
         await press(pilot, "end")
         assert shown(pane.title_line) == "circuits L1H2"
         await pilot.press("home")
@@ -220,27 +204,21 @@ async def test_the_readout_follows_the_cursor_while_a_filter_is_typed() -> None:
 @pytest.mark.parametrize(
     ("size", "walk"),
     [
-        (
-            (40, 12),
-            {
-                "3 x": "value", "9": "change", "5": "composition", "8": "probability", " z": "probability",
-                "z unbound:app.weights": "bytes", "z": "norm",
-            },
-        ),
+        ((40, 12), {
+            "3 x": "value", "9": "change", "5": "composition", "8": "probability", " z": "probability",
+            "z unbound:app.weights": "bytes", "z": "norm",
+        }),
         ((80, 24), {"9 r": "change_chance", "8": "probability", "8 8": "contribution", "6 r": "projection_chance"}),
     ],
 )  # fmt: skip
 async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int], walk: dict[str, str]) -> None:
     async with explorer("demo", size=size, text="Mia saw a blue fox", head="L1H0") as (app, pilot):
         for keys, measure in walk.items():
-            for key in keys.split():
-                await press(pilot, key)
-            grid, lines = active_table(app).grid, screen_text(app).splitlines()
-            region = grid.region
-            place = grid.all_columns.index(measure)
-            for number, row in enumerate(grid.rows[: grid.rows_in_view]):
-                line = lines[region.y + grid.head + number][region.x : region.right]
-                value = row[place]
+            await press_slowly(pilot, *keys.split())
+            grid = active_table(app).grid
+            values = [row[grid.all_columns.index(measure)] for row in grid.rows[: grid.rows_in_view]]
+            lines = drawn_lines(app, grid)[grid.head : grid.head + len(values)]
+            for line, value in zip(lines, values, strict=True):
                 assert isinstance(value, int | float)
                 written = {fit_number(value, digits, digits=2) for digits in range(4, 10)}
                 assert written & set(re.findall(r"[-+.e\d]+", line)), line
@@ -259,6 +237,10 @@ def named(table: Table) -> dict[str, dict[str, Any]]:
     return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table}
 
 
+def weights_of(folder: Path) -> dict[str, dict[str, Any]]:
+    return named(worked_out(open_on_thread(folder), "weights", NORMS))
+
+
 @pytest.mark.parametrize(("model_type", "dtype"), [("gpt2", torch.bfloat16), ("t5", torch.float32)])
 def test_norms_are_those_of_transformers_tensors_however_small_the_parts(
     tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str, dtype: torch.dtype
@@ -267,7 +249,7 @@ def test_norms_are_those_of_transformers_tensors_however_small_the_parts(
     with edited_weights(folder) as stored:
         stored |= {name: tensor.to(dtype) for name, tensor in stored.items()}
     monkeypatch.setattr(tensors, "PART", 1000)
-    found = named(worked_out(open_on_thread(folder), "weights", NORMS))
+    found = weights_of(folder)
     kind = transformers.GPT2LMHeadModel if model_type == "gpt2" else transformers.T5ForConditionalGeneration
     model = kind.from_pretrained(folder, dtype=dtype)
     own = dict(model.named_parameters(remove_duplicate=False))
@@ -299,7 +281,7 @@ def test_notes_name_tensors_stored_twice_and_tensors_without_a_norm(
     with edited_weights(folder) as tensors:
         unembedding = tensors["lm_head.weight"] = tensors["transformer.wte.weight"] + added
         tensors["transformer.h.0.attn.steps"] = torch.arange(4)
-    rows = named(worked_out(open_on_thread(folder), "weights", NORMS))
+    rows = weights_of(folder)
     head, steps = rows["lm_head.weight"], rows["transformer.h.0.attn.steps"]
     assert (head["note"], head["tied_to"], head["bytes"]) == (note, "transformer.wte.weight", unembedding.nbytes)
     assert head["norm"] == pytest.approx(unembedding.double().norm().item(), rel=1e-12)
@@ -311,15 +293,13 @@ def test_the_weights_of_a_layer_are_those_of_its_stack(model_type: str, tiny_mod
     folder = tiny_model(model_type)
     stored = [name for name in load_file(folder / "model.safetensors") if re.match(r"\w+\.\w+\.1\.", name)]
     cross = {name for name in stored if "EncDecAttention" in name or "encoder_attn." in name}
-    listed = {
-        stack: {row["name"] for row in exported(folder, "weights", "--layer", f"{stack}.L1")}
-        for stack in ("encoder", "decoder", "cross")
-    }
-    assert listed["encoder"] == {name for name in stored if name.startswith("encoder.")}
-    assert listed["encoder"] | listed["decoder"] | listed["cross"] == set(stored)
-    assert len(stored) == sum(map(len, listed.values()))
-    assert cross <= listed["cross"]
-    assert {row["name"] for row in exported(folder, "weights", "--layer", "1")} == set(stored)
+    layers = ("encoder.L1", "decoder.L1", "cross.L1", "1")
+    encoder, decoder, of_cross, every = (
+        [row["name"] for row in exported(folder, "weights", "--layer", layer)] for layer in layers
+    )
+    assert set(encoder) == {name for name in stored if name.startswith("encoder.")}
+    assert sorted(encoder + decoder + of_cross) == sorted(every) == sorted(stored)
+    assert cross <= set(of_cross)
     assert "give a number from 0" in refusal(folder, "weights", "--layer", "encoder.L1H0", code=2)
 
 
@@ -328,8 +308,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed_and_numbers_without_a_norm
     with edited_weights(folder) as tensors:
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
         tensors["model.norm.weight"][0] = torch.nan
-    notes = {name: row["note"] for name, row in named(worked_out(open_on_thread(folder), "weights", NORMS)).items()}
-    assert {name: note for name, note in notes.items() if note} == {
+    assert {name: row["note"] for name, row in weights_of(folder).items() if row["note"]} == {
         "model.embed_tokens.weight": "same numbers as lm_head.weight, not tied",
         "model.norm.weight": "NaN, infinite or far too large numbers",
     }
@@ -371,12 +350,10 @@ def test_a_live_module_has_the_table_of_its_numbers_as_they_are_now(tiny_model: 
     with torch.no_grad():
         model.transformer.ln_f.weight.mul_(2)
     after = {row["name"]: row for row in opened.table("weights", NORMS).to_dicts()}
-    name = "transformer.ln_f.weight"
-    assert after[name]["norm"] == pytest.approx(2 * before[name]["norm"], rel=1e-12)
     assert after["lm_head.weight"]["tied_to"] == "transformer.wte.weight"
-    assert {each: row for each, row in after.items() if each != name} == {
-        each: row for each, row in before.items() if each != name
-    }
+    now, then = (each.pop("transformer.ln_f.weight")["norm"] for each in (after, before))
+    assert now == pytest.approx(2 * then, rel=1e-12)
+    assert after == before
 
 
 async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filter_is_typed(
@@ -388,11 +365,8 @@ async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filt
         pane, table = active_table(app), exported(model, "weights", "--norms")
         assert as_exported(pane.table_on_screen()) == table
         assert tuple(table[0]) == WEIGHTS.columns
-        await pilot.press("slash", *"c_att", "j")
-        await pilot.pause()
-        assert titled(pane.title_line) == f"weights 0 of {len(table)}  c_attj"
-        await pilot.press("backspace", *" an")
-        await pilot.pause()
+        await see(pilot, *"/c_attj", title=f"weights 0 of {len(table)}  c_attj")
+        await press(pilot, "backspace", *" an")
         assert shown(pane.explanation_line) == "no column or number 'c_att'"
         assert titled(pane.title_line) == "weights", "no filter holds that was never finished"
         await press(pilot, *"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
@@ -405,42 +379,30 @@ async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filt
 async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1") as (app, pilot):
         await press(pilot, "4")
-        pane = active_table(app)
-        count = len(list(pane.shown or ()))
-        await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "unbound:app.tree")
-        await pilot.pause()
-        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
-        await pilot.press("4", "slash", *"ov_over", "tab")
-        await pilot.pause()
-        assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean cos²")
-        await pilot.press("tab", "shift+tab")
-        assert app.main.prompt.input.value == "ov_overlap"
-        await pilot.press("enter")
-        await pilot.pause()
-        assert (pane.grid.column, app.main.prompt.display) == ("ov_overlap", False)
-        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
-        await pilot.press("slash", *"qk_symetry < 1", "enter")
-        await pilot.pause()
-        assert app.main.prompt.input.has_focus, "what cannot be read is there to be mended"
-        assert "did you mean qk_symmetry?" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert pane.grid.has_focus
-        assert titled(pane.title_line) == f"circuits L1  1 of {count}  head = all"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert titled(pane.title_line) == "circuits L1"
-        assert screen_text(app).rstrip().endswith("? Help  q Quit"), "what there is no room for is left out before"
-        assert len(pane.grid.order) == count
-        await pilot.press("slash", "enter")
-        await pilot.pause()
-        assert (pane.grid.has_focus, app.main.prompt.display) == (True, False)
-        await pilot.press("slash", *"zzz", "enter")
-        await pilot.pause()
-        assert pane.grid.why_none == "no row matches; / changes the filter, esc shows all rows"
-        assert " ".join(screen_text(app).split()).count("no row matches; / changes the filter, esc shows all rows") == 1
-        table = pane.shown
+        pane, table = active_table(app), active_table(app).shown
         assert table is not None
+        count = len(list(table))
+        filtered = f"circuits L1  1 of {count}  head = all"
+        await see(pilot, *"/head = al", "enter", *"/", "end", *"l", "enter", "unbound:app.tree", title=filtered)
+        await press(pilot, *"4/ov_over", "tab")
+        assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean cos²")
+        await press(pilot, "tab", "shift+tab")
+        assert app.main.prompt.input.value == "ov_overlap"
+        await see(pilot, "enter", title=filtered)
+        assert (pane.grid.column, app.main.prompt.display) == ("ov_overlap", False)
+        await see(pilot, *"/qk_symetry < 1", "enter", text="did you mean qk_symmetry?")
+        assert app.main.prompt.input.has_focus, "what cannot be read is there to be mended"
+        await see(pilot, "escape", title=filtered)
+        assert pane.grid.has_focus
+        await see(pilot, "escape", text="? Help  q Quit")  # what there is no room for is left out before
+        assert titled(pane.title_line) == "circuits L1"
+        assert len(pane.grid.order) == count
+        await press(pilot, "/", "enter")
+        assert (pane.grid.has_focus, app.main.prompt.display) == (True, False)
+        none = "no row matches; / changes the filter, esc shows all rows"
+        await press(pilot, *"/zzz", "enter")
+        assert pane.grid.why_none == none
+        assert words(app).count(none) == 1
         for so_far in (" so far", ""):  # whether it is still being worked out
             pane.show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()

@@ -1,11 +1,10 @@
-"""Titles, legends and readouts say what matters however little room there is, and the same thing by the same word."""
+"""Titles, legends and readouts say what is there and matters, in any room, and the same thing by the same word."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,21 +15,26 @@ from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from engine.values.heads import Head, Off
 from engine.values.outline import LayerOutline, ModelOutline
+from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, write_adapter
 from tests.tui.explorer import (
-    command,
+    active,
+    active_table,
     drawn_lines,
     explorer,
-    filter_table,
     notices,
     outline_of,
     press,
     press_slowly,
     resize,
     screen_text,
+    see,
+    settle,
     shown,
+    title,
     until,
+    words,
 )
 from tui.drawing.facts import model_facts
 from tui.drawing.numbers import fit_number, short_number
@@ -51,6 +55,7 @@ from tui.drawing.titles import (
 )
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.compare_view import ComparePane
+from tui.views.ranks_view import RanksPane
 from tui.views.text_view import TextPane
 
 TEXT = "the cat sat on the mat."
@@ -234,12 +239,10 @@ async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
 
 
 async def test_the_title_names_a_filter_even_over_a_message(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
-        await press(pilot, "5", "slash", *"kind = K", "enter")
-        assert " of " in shown(app.views.active.title_line)
-        await press(pilot, *":L0H0", "enter")
-        assert "no earlier layer feeds this one" in screen_text(app)
-        assert shown(app.views.active.title_line) == "composition L0H0  kind = K"
+    async with explorer(tiny_model("llama"), head="L1H0") as (_, pilot):
+        await press(pilot, *"5/kind = K", "enter")
+        await see(pilot, text=" of ")
+        await see(pilot, *":L0H0", "enter", title="composition L0H0  kind = K", text="no earlier layer feeds this one")
 
 
 @pytest.mark.parametrize("width", range(12, 60))
@@ -257,8 +260,7 @@ async def test_every_line_of_the_coloured_text_fits_its_numbers_on_the_smallest_
     monkeypatch.setenv("NO_COLOR", "1")
     async with explorer(tiny_model("bert"), text=TEXT, head="L0H0", size=(40, 12), ascii_only=True) as (app, pilot):
         await press(pilot, "T", "l")
-        pane = app.views.active
-        assert isinstance(pane, TextPane)
+        pane = active(app, TextPane)
         assert pane.shown is not None
         legend = shown(pane.legend_line)
         assert cell_len(legend) <= pane.legend_line.content_size.width
@@ -266,8 +268,7 @@ async def test_every_line_of_the_coloured_text_fits_its_numbers_on_the_smallest_
         text = drawn_lines(app, pane.keys)
         ends = [f"[{ascii_cells(pane._ink.cells[level])}]" for level in pane.keys._levels.tolist()]
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
-        await press(pilot, "2")
-        assert " ranks L0  stable rank " in screen_text(app)
+        await see(pilot, "2", text=" ranks L0  stable rank ")
 
 
 async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
@@ -281,8 +282,7 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
             ((",", ","), "qk_symmetry", "effective_rank"),  # back over QK to the last group
             (("2", "m"), "qk_symmetry", "stable_rank"),
         ):
-            for key in keys:
-                await press(pilot, key)
+            await press_slowly(pilot, *keys)
             assert (app.session.shown.overview, app.session.shown.measure) == (of_map, of_tree), keys
 
 
@@ -293,18 +293,17 @@ async def test_the_graph_says_in_full_why_the_other_model_has_no_spectra(tiny_mo
         spectra = app.views.spectra
         await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
         assert "decoder-delta holds" not in shown(spectra.title_line)
-        assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
+        assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in words(app)
         await press_slowly(pilot, "T", "z")
         await resize(pilot, 60, 20)
         message = app.views.attention.message
         assert len(message) > 60
-        assert message in " ".join(screen_text(app).split()), "the text says in full why there is none"
-        await press_slowly(pilot, "P", "right_square_bracket", "P", "C")
-        compare = app.views.active
-        assert isinstance(compare, ComparePane)
-        assert shown(compare.title_line) == "compare spectra 2 heads  log scale", "and no chance of a change"
+        assert message in words(app), "the text says in full why there is none"
+        await press_slowly(pilot, "P", "]", "P", "C")
+        assert title(app) == "compare spectra 2 heads  log scale", "and no chance of a change"
         await press(pilot, "C")
-        assert [each.value for each in compare.values.entries] == ["", ""], "and no weight where there is no map"
+        values = [each.value for each in active(app, ComparePane).values.entries]
+        assert values == ["", ""], "and no weight where there is no map"
 
 
 ONE_HEAD = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
@@ -316,20 +315,104 @@ WRONG = re.compile(r"\b1 (?!Δ)[a-z]{3,}s\b(?!:)|\b(\d+) to \1\b")
 async def test_one_head_of_one_layer_is_in_the_singular(tiny_model: TinyModel, folder: Path) -> None:
     seen: list[str] = []
     async with explorer(tiny_model("llama", **ONE_HEAD), text="the", size=(160, 50)) as (app, pilot):
-        for act in (
-            partial(press, pilot, "P", "C"),
-            partial(press, pilot, "A"),
-            partial(press, pilot, "3", "Y"),
-            partial(press, pilot, "2"),
-            partial(filter_table, pilot, "head = 0 and matrix = Q"),
-            partial(press, pilot, "e", "v"),
-            partial(command, pilot, "L0H3"),
-            partial(command, pilot, "L9"),
-        ):
-            await act()
+        filtered = ["2", *"/head = 0 and matrix = Q", "enter"]
+        commands = ([*":L0H3", "enter"], ["escape", *":L9", "enter"])
+        for keys in (["P", "C"], ["A"], ["3", "Y"], ["2"], filtered, ["e", "v"], *commands):
+            await press(pilot, *keys)
             seen += [screen_text(app), *notices(app)]
         seen.append(model_facts(outline_of(app)))
     everything = "\n".join(seen)
     for said in ("1 layer × 1 head ", "compare spectra 1 head ", "1 row, ", "has head 0 alone"):
         assert said in everything, said
     assert [found.group() for found in WRONG.finditer(everything)] == []
+
+
+async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), head="cross.L1H0") as (_, pilot):
+        await see(pilot, "2", title="ranks cross layer 1")
+
+
+async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await press(pilot, "4")
+        pane = active_table(app)
+        pane.grid.go_to_column("qk_identity_distance")
+        await settle(pilot)
+        assert re.fullmatch(r"L0H0  0\.\d{2,4} +chance \S+", shown(pane.readout_line))
+        assert len(shown(pane.readout_line)) <= pane.readout_line.size.width
+        await press(pilot, "z")
+        assert re.fullmatch(r"L0H0  0\.\d{4}  chance \S+", shown(pane.readout_line))
+
+
+async def test_what_the_mask_hides_is_masked_in_the_rollout_too() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (_, pilot):
+        await see(pilot, *"3aaaagg", "right", slowly=True, title="attention rollout")
+        await see(pilot, readout='q 0 "<|start|>" → k 1 "t"  masked   ⏎ 0 "<|start|>" 1.00')
+
+
+async def test_a_search_for_an_absent_label_does_not_promise_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await see(pilot, *"/induction", text="no match; heads get labels when a sentence is read")
+        await press(pilot, "escape", "i", *"cats", "enter")
+        stores = app.main.stores
+        assert stores is not None
+        await until(pilot, lambda: stores.labels.is_known)
+        assert "induction" not in stores.labels.by_head.values()
+        await see(pilot, "escape", *"/induction", text="there is no head induction", no_text="when a sentence is read")
+
+
+async def test_an_empty_label_is_explained_and_a_column_without_notes_is_hidden() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "7")
+        active_table(app).grid.go_to_column("label")
+        await see(pilot, readout="L0H1  label is empty: the head has no clear pattern")
+        assert "note" not in active_table(app).grid.columns
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
+async def test_the_tree_title_names_the_measure_in_every_view(size: tuple[int, int]) -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
+        assert app.views.stores is not None
+        head = Head("decoder", 0, 1)
+        app.session.change(measure="energy_rank")
+        rows = app.views.stores.spectra.measures([head], app.session.shown.epsilon)[head].values()
+        for key, title, column in (
+            ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
+            ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),
+            ("w", "effective rank", "effective_rank"), ("m", "stable rank", "stable_rank"),
+            ("m", "participation ratio", "participation_ratio"), ("m", "spectral norm", "spectral_norm"),
+            ("unbound:app.previous_measure", "participation ratio", "participation_ratio"),
+        ):  # fmt: skip
+            await press_slowly(pilot, key)
+            lines = [line[: app.main.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
+            title_of_it = r" (.+?)(…?)( of QK,| QK) OV"
+            framed = rf"╭─(?: heads ─+)?{title_of_it} ─+"  # on a large screen, without the word where it has no room
+            named = re.fullmatch(framed if size[0] == 160 else title_of_it, lines[1])
+            assert named is not None, "what the two columns are"
+            assert title.startswith(named[1])
+            assert named[1] == title or named[2]
+            place = RANK_COLUMNS.index(column)
+            numbers = [float(str(row[place])) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
+            (said,) = [line.partition("H1 ")[2].split() for line in lines if "H1 " in line]
+            assert len(said) == 2 or size[0] == 40
+            digits = 0.05 if size[0] == 40 else 0.0005
+            assert [float(each) for each in said] == pytest.approx(numbers[: len(said)], rel=digits)
+
+
+async def test_the_tree_title_hides_and_comes_back_with_the_tree() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await see(pilot, "3", "z", no_text="stable rank")
+        await press(pilot, "unbound:app.tree")
+        assert screen_text(app).splitlines()[1].startswith(" stable rank QK OV ")
+
+
+@pytest.mark.parametrize("width", range(9, 60))
+def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
+    line = measure_readout("decoder L10H7", 29, 30.9, "4/32", "previous", width)
+    assert len(line) <= width
+    assert "L10H7" in line
+    assert "29" in line
+
+
+def test_each_column_that_a_filter_of_the_ranks_can_name_is_explained() -> None:
+    assert all(RanksPane().explain_column(column) for column in RANK_COLUMNS)
