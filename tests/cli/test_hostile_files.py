@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -128,16 +127,6 @@ def test_a_weight_file_that_is_a_link_out_of_the_folder_is_refused(tiny_copy: Ti
     file = (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     (folder / "model.safetensors").symlink_to(file)
     assert "model.safetensors points outside the model's folder" in refusal(folder, "ranks")
-
-
-def test_files_of_the_hubs_cache_are_links_to_its_blobs(tiny_copy: TinyModel, tmp_path: Path) -> None:
-    repository = tmp_path / "models--a--b"
-    snapshot = repository / "snapshots" / "0123"
-    shutil.copytree(tiny_copy("llama"), repository / "blobs")
-    snapshot.mkdir(parents=True)
-    for blob in (repository / "blobs").iterdir():
-        (snapshot / blob.name).symlink_to(Path("../../blobs") / blob.name)
-    assert exported(*attention(snapshot))
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "merges.txt"])

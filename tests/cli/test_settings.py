@@ -87,18 +87,19 @@ def test_options_come_before_the_environment_and_that_before_the_file(monkeypatc
     configure('theme = "light"\nenergy = 0.05\nthreads = 3\nascii = true\ncache = false\nlog_scale = false\n')
     monkeypatch.setenv("ATTN_TUI_ENERGY", "0.2")
     monkeypatch.setenv("ATTN_TUI_ASCII", "0")
-    _, settings = effective(explore)
-    found = {each.setting.name: (each.value, each.origin) for each in settings}
-    assert found["theme"] == ('"light"', str(config_file()))
-    assert found["energy"] == ("0.2", "ATTN_TUI_ENERGY")
-    assert found["ascii"] == ("false", "ATTN_TUI_ASCII")
-    assert found["cache"] == ("false", str(config_file()))
-    assert found["log_scale"] == ("false", str(config_file()))
-    assert found["device"] == ('"auto"', "default")
+
+    def found() -> dict[str, tuple[str, str]]:
+        return {each.setting.name: (each.value, each.origin) for each in effective(explore)[1]}
+
+    of_file = str(config_file())
+    expected = {
+        "theme": ('"light"', of_file), "energy": ("0.2", "ATTN_TUI_ENERGY"), "ascii": ("false", "ATTN_TUI_ASCII"),
+        "cache": ("false", of_file), "log_scale": ("false", of_file), "device": ('"auto"', "default"),
+    }  # fmt: skip
+    assert expected.items() <= found().items()
     remember_theme("nord")
     configure("")
-    themes = {each.setting.name: each for each in effective(explore)[1]}["theme"]
-    assert (themes.value, themes.origin) == ('"nord"', f"chosen with its key, {theme_file()}")
+    assert found()["theme"] == ('"nord"', f"chosen with its key, {theme_file()}")
     typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
     assert (typed.params["energy"], typed.params["threads"], typed.params["use_cache"]) == (0.3, 1, True)
     assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output
@@ -159,13 +160,6 @@ def test_the_states_of_the_oldest_models_are_forgotten() -> None:
     assert len(list(state_directory().rglob("*"))) == MODELS + 1  # and the folder
     kept = [place_of(f"model {number}").exists() for number in (0, 3, 4, MODELS + 2)]
     assert kept == [False, False, True, True]
-
-
-def test_a_state_that_cannot_be_saved_is_no_error() -> None:
-    state_directory().parent.mkdir(parents=True, exist_ok=True)
-    state_directory().write_text("in the way", encoding="utf-8")
-    remember("gpt2", {"model": "gpt2"})
-    assert not place_of("gpt2").exists()
 
 
 def test_the_log_has_whole_errors_and_is_rotated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +226,6 @@ def test_a_mistake_in_the_file_is_one_line_that_names_the_place(text: str, said:
 
 def test_the_example_has_every_setting_and_key_and_init_writes_it_once() -> None:
     printed = call("config", "--example").stdout
-    assert "# log_scale = true" in printed
-    assert "# tree.down = " in printed
     listed = re.search(r"^# Themes: ((?:[^\n]|\n# )*)\.$", printed, re.MULTILINE)
     assert listed is not None
     names = listed[1].replace("\n#", "").split(", ")
@@ -257,12 +249,7 @@ def listed(app: Explorer) -> str:
 
 async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
     configure('threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n')
-    said_of_each = (
-        "there is no setting worse",
-        'threads = "many"',
-        "no binding is called tree.dwon",
-        "app.export: q is taken",
-    )
+    mistakes = ("thereisnosettingworse", 'threads="many"', "nobindingiscalledtree.dwon", "app.export:qistaken")
     config, _ = effective(explore)
     async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         (said,) = notices(app)
@@ -270,12 +257,9 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         assert said.endswith("… and 3 more; ? lists all")
         await type_keys(pilot, "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        lines = [line.replace(" ", "") for line in said_of_each]
-        await until(pilot, lambda: lines[-1] in listed(app))
-        shown = listed(app)
-        places = [shown.index(line) for line in lines]
+        await until(pilot, lambda: mistakes[-1] in listed(app))
+        places = [listed(app).index(each) for each in (*mistakes, "views")]
         assert places == sorted(places)
-        assert places[-1] < shown.index("views")
 
 
 def test_every_mistake_is_said_once_the_terminal_is_back(

@@ -17,19 +17,7 @@ from textual.widgets import Input
 from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.tui.explorer import (
-    drawn_lines,
-    explorer,
-    hold,
-    line_of,
-    notices,
-    press,
-    screen_text,
-    settle,
-    shown,
-    type_keys,
-    until,
-)
+from tests.tui.explorer import drawn_lines, explorer, hold, line_of, notices, press, screen_text, type_keys, until
 from tui.app.explorer import Explorer
 from tui.export import files
 from tui.export.request import write_parts
@@ -56,7 +44,7 @@ def file_name(app: Explorer) -> str:
 def said(app: Explorer) -> str:
     """Give what the menu says below the name."""
     assert isinstance(app.screen, ExportScreen)
-    return shown(app.screen.message_line)
+    return app.screen.message_line.shown.plain
 
 
 async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: TinyModel, folder: Path) -> None:
@@ -66,8 +54,7 @@ async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: Tiny
         for key in ("1", "2", "3", "4"):
             await press(pilot, key, "e", "w")
             assert f" in {folder / name}-all-" in notice(app)
-        await type_keys(pilot, "3", "e", "left", "enter")  # the format before the first is the last
-        await settle(pilot)
+        await press(pilot, "3", "e", "left", "enter")  # the format before the first is the last
         assert notice(app).startswith("2 arrays, ")
         await press(pilot, "e", "m")
         assert notice(app).startswith("8 arrays, ")
@@ -140,8 +127,7 @@ async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, fo
         await type_keys(pilot, "e")
         for key in ("tab", *"mnw", "enter"):
             app.post_message(Key(key, key if len(key) == 1 else None))
-        await settle(pilot)
-    assert [name.partition(".")[2] for name in names(folder)] == ["csvmnw"]
+        await until(pilot, lambda: [name.partition(".")[2] for name in names(folder)] == ["csvmnw"])
 
 
 async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
@@ -197,8 +183,7 @@ async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: Tiny
             assert said(app) == f"{view} is still empty; nothing was written"
             await type_keys(pilot, "escape")
         free.set()
-        await settle(pilot)
-        assert not app.views.active.is_waiting
+        await until(pilot, lambda: not app.views.active.is_waiting)
         assert names(folder) == pictures
     text = next(folder.glob("*-ranks.txt")).read_text(encoding="utf-8")
     assert text.splitlines() == [line.rstrip() for line in "\n".join(lines).rstrip().splitlines()]
