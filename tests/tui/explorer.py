@@ -169,6 +169,7 @@ async def see(
     selected: str | None = None,
     pinned: str | None = None,
     off: str | None = None,
+    focus: str | None = None,
     title: str | None = None,
     readout: str | None = None,
     foot: str | None = None,
@@ -181,6 +182,7 @@ async def see(
     ----------
     slowly : to wait after each key.
     view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
+    focus : what has it: the "tree", the "view" that is active, the "sentence" or the "prompt".
     title, readout, foot : how the active view's title and readout begin, and the last line of the screen.
     text, no_text : what is on the screen, and what is not.
     """
@@ -193,6 +195,10 @@ async def see(
         (off, " ".join(map(str, now.off.heads))),
     ):  # fmt: skip
         assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
+    main = app.main
+    if focus is not None:
+        parts = {"tree": main.tree_widget, "view": pane, "sentence": main.sentence_input, "prompt": main.prompt}
+        assert parts[focus].has_focus_within, f"{app.focused} has the focus\n{screen}"
     for begin, line in (
         (title, shown(pane.title_line)), (readout, shown(pane.readout_line)), (foot, screen.splitlines()[-1].strip()),
     ):  # fmt: skip

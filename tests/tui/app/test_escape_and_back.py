@@ -9,42 +9,26 @@ from typing import Any
 import pytest
 
 from engine.analysis import tables
-from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.app.test_navigation import there
-from tests.tui.explorer import active_table, explorer, foot, press, resize, screen_text, settle, shown, type_keys, until
-from tui.views.rows import RowsPane
-from tui.views.table_view import TablePane
+from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, settle, title, type_keys, until
 
 
 async def test_escape_removes_a_filter_before_it_goes_to_the_tree(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         for key in ("4", "2"):
-            await press(pilot, key, "slash", *"layer = 1", "enter")
-            pane = app.views.active
-            assert "layer = 1" in shown(pane.title_line)
-            assert "esc All rows" in foot(app)
-            await press(pilot, "escape")
-            assert "layer = 1" not in shown(pane.title_line)
-            assert "All rows" not in foot(app)
-            assert pane.has_focus_within
-            await press(pilot, "escape")
-            assert app.focused is app.main.tree_widget
+            await see(pilot, key, "slash", *"layer = 1", "enter", text="esc All rows")
+            assert "layer = 1" in title(app)
+            await see(pilot, "escape", focus="view", no_text="layer = 1")
+            await see(pilot, focus="view", no_text="All rows")
+            await see(pilot, "escape", focus="tree")
 
 
 async def test_escape_goes_back_from_a_large_map_to_the_small_maps(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (app, pilot):
-        await press(pilot, "A", "right", "enter")
-        assert there(app) == (Head("decoder", 0, 1), "attention")
-        assert "esc Small maps" in foot(app)
-        await press(pilot, "escape")
-        assert there(app) == (Head("decoder", 0, 1), "maps")
-        assert app.views.active.has_focus_within
-        await press(pilot, "escape")
-        assert app.focused is app.main.tree_widget
-        await press(pilot, "3", "escape")
-        assert there(app)[1] == "attention"
-        assert app.focused is app.main.tree_widget, "it was not opened from the small maps now"
+    async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (_, pilot):
+        await see(pilot, "A", "right", "enter", selected="L0H1", view="attention", text="esc Small maps")
+        await see(pilot, "escape", selected="L0H1", view="maps", focus="view")
+        await see(pilot, "escape", focus="tree")
+        await see(pilot, "3", "escape", view="attention", focus="tree")  # it was not opened from the small maps now
 
 
 async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> None:
@@ -52,36 +36,24 @@ async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> 
         await press(pilot, "3")
         await press(pilot, "gg", "home", "down", "down", "a", "x")
         pane = active_table(app)
-        await press(pilot, "down", "down")
-        assert "⏎ Its cell" in foot(app)
-        await press(pilot, "enter")
-        assert there(app) == (Head("decoder", 1, 0), "attention")
-        assert app.views.attention.heatmap.has_focus
-        assert shown(app.views.attention.title_line).startswith("attention L1H0"), "and not the mean that was on screen"
+        await see(pilot, "down", "down", text="⏎ Its cell")
+        await see(pilot, "enter", selected="L1H0", view="attention", focus="view", text="esc Terms")
+        assert title(app).startswith("attention L1H0"), "and not the mean that was on screen"
         assert app.views.attention.cell == (2, 0)
-        assert "esc Terms" in foot(app)
-        await press(pilot, "escape")
-        assert there(app)[1] == "explain"
-        assert pane.has_focus_within
+        await see(pilot, "escape", view="explain", focus="view")
         assert pane.grid.cursor[0] == 2
-        await press(pilot, "escape")
-        assert there(app)[1] == "attention"
-        assert "esc Terms" not in foot(app)
-        await press(pilot, "escape")
-        assert app.focused is app.main.tree_widget
+        await see(pilot, "escape", view="attention", no_text="esc Terms")
+        await see(pilot, "escape", focus="tree")
 
 
 async def test_going_back_gives_the_keys_to_the_view_that_had_them(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        assert app.focused is app.main.tree_widget
-        await press(pilot, "w", "w")
-        assert there(app)[1] == "heads"
-        await press(pilot, "H")
-        assert there(app)[1] == "overview"
-        assert app.views.overview.has_focus_within
+    async with explorer(tiny_model("llama")) as (_, pilot):
+        await see(pilot, focus="tree")
+        await see(pilot, "w", "w", view="heads")
+        await see(pilot, "H", view="overview", focus="view")
 
 
 @pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])
@@ -90,11 +62,8 @@ async def test_a_table_shown_again_is_scrolled_as_before(
 ) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
-        for key in keys:
-            await press(pilot, key)
-        pane = app.views.active
-        assert isinstance(pane, RowsPane)
-        seen = screen_text(app).splitlines()[2:-3]
+        await see(pilot, *keys, slowly=True)
+        pane, seen = active_table(app), screen_text(app).splitlines()[2:-3]
         await press(pilot, "3")
         assert not pane.grid.size, "it is not laid out"
         await press(pilot, "H")
@@ -106,8 +75,7 @@ async def test_a_table_shown_again_scrolls_to_its_cursor(monkeypatch: pytest.Mon
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
         await press(pilot, "8")
         table = active_table(app).grid
-        for key in "G3":
-            await press(pilot, key)
+        await see(pilot, *"G3", slowly=True)
         table.go_to(1)
         assert table.scroll_offset.y > 1, "nobody sees it"
         await press(pilot, "8")
@@ -140,23 +108,20 @@ async def test_a_table_says_that_it_is_computed_and_how_far(
     monkeypatch.setattr(tables, "SHARE", 0)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await type_keys(pilot, "w", "w")
-        await until(pilot, lambda: isinstance(app.views.active, TablePane) and app.views.active.shown is not None)
-        title = app.views.active.title_line
-        assert "computing …" in shown(title)
-        await until(pilot, lambda: "layers" in shown(title))
-        assert "1 / 2 layers" in shown(title)
+        await until(pilot, lambda: active_table(app).shown is not None)
+        assert "computing …" in title(app)
+        await until(pilot, lambda: "layers" in title(app))
+        assert "1 / 2 layers" in title(app)
         has_looked.set()
         await settle(pilot)
-        assert "computing" not in shown(title)
+        assert "computing" not in title(app)
 
 
 async def test_the_foot_offers_back_only_with_a_history() -> None:
-    async with explorer("demo", head="L0H0", size=(160, 50)) as (app, pilot):
-        assert "H Back" not in foot(app)
-        await press(pilot, "1", "colon", *"L1H3", "enter", "unbound:app.tree")
-        assert "H Back" in foot(app)
-        await press(pilot, "H", "H", "H")
-        assert "H Back" not in foot(app)
+    async with explorer("demo", head="L0H0", size=(160, 50)) as (_, pilot):
+        await see(pilot, no_text="H Back")
+        await see(pilot, "1", "colon", *"L1H3", "enter", "unbound:app.tree", text="H Back")
+        await see(pilot, "H", "H", "H", no_text="H Back")
 
 
 async def test_the_cursors_row_stays_in_view_when_the_terminal_shrinks() -> None:

@@ -8,8 +8,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, foot, press, screen_text, settle, shown
-from tui.app.explorer import Explorer
+from tests.tui.explorer import active_table, explorer, foot, press, see
 from tui.state.places import PlaceHistory, parse_place, split_digits
 from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
@@ -116,43 +115,25 @@ def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
     assert history.step(-1) == Shown(head(0, 0), "changes")
 
 
-def there(app: Explorer) -> tuple[Head | None, str]:
-    """Give the head and the view that are looked at."""
-    return app.session.shown.selected, app.views.active.view
-
-
 async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to_the_first_line(
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "colon", *"L1H3", "enter")
-        assert there(app) == (head(1, 3), "spectra")
-        assert app.main.tree_widget.has_focus
+        await see(pilot, "colon", *"L1H3", "enter", selected="L1H3", view="spectra", focus="tree")
         assert not app.main.prompt.display
         await press(pilot, "colon", *"ran", "tab")
         assert app.main.prompt.input.value == "ranks"
-        await press(pilot, "enter")
-        assert there(app) == (head(1, 3), "ranks")
-        await press(pilot, "colon", *"h0", "enter", "colon", *"-1", "enter")
-        assert there(app) == (head(0, 0), "ranks")
-        assert app.views.ranks.grid.has_focus
-        await press(pilot, "colon", *"7.7", "enter")
-        assert "no attention in layer 7" in shown(app.main.prompt.message_line)
-        assert "no attention in layer 7" in foot(app)
-        assert app.main.prompt.input.has_focus
-        await press(pilot, "escape")
-        assert app.views.ranks.grid.has_focus
-        await press(pilot, "j", "j", "g", "g")
-        assert there(app) == (head(0, 0), "ranks")
-        await press(pilot, "unbound:app.tree", "G", "g", "g")
-        assert there(app) == (None, "ranks")
-        await press(pilot, "enter", "colon", *"1.1", "enter")  # which closes the whole tree first
+        await see(pilot, "enter", selected="L1H3", view="ranks")
+        await see(pilot, "colon", *"h0", "enter", "colon", *"-1", "enter", selected="L0H0", view="ranks", focus="view")
+        await see(pilot, "colon", *"7.7", "enter", text="no attention in layer 7", focus="prompt")
+        await see(pilot, "escape", focus="view")
+        await see(pilot, "j", "j", "g", "g", selected="L0H0", view="ranks")
+        await see(pilot, "unbound:app.tree", "G", "g", "g", selected="None", view="ranks")
+        await see(pilot, "enter", "colon", *"1.1", "enter", selected="L1H1")  # which closes the whole tree first
         assert app.main.tree_widget.cursor_node is not None
-        assert app.main.tree_widget.cursor_node.data == app.session.shown.selected == head(1, 1)
-        await press(pilot, "colon", *"1.1", "enter", "j", "colon", *"weights", "enter")
-        assert there(app) == (head(1, 2), "weights")
-        await press(pilot, "unbound:app.tree", "g", "g", "j")
-        assert app.session.shown.selected == head(0)
+        assert app.main.tree_widget.cursor_node.data == head(1, 1)
+        await see(pilot, "colon", *"1.1", "enter", "j", "colon", *"weights", "enter", selected="L1H2", view="weights")
+        await see(pilot, "unbound:app.tree", "g", "g", "j", selected="L0")
 
 
 async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
@@ -161,64 +142,48 @@ async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: Ti
         assert app.main.sentence_input.value == "gg"
         await press(pilot, "escape", "colon", "x", "g")
         assert app.main.prompt.input.value == "xg"
-        await press(pilot, "backspace", "backspace", "backspace")
+        await see(pilot, "backspace", "backspace", "backspace", focus="tree")
         assert not app.main.prompt.display
-        assert app.main.tree_widget.has_focus
 
 
 async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         tree = app.main.tree_widget
-        await press(pilot, "j", "slash", *"L1H2")
-        assert app.session.shown.selected == head(1, 2)
+        await see(pilot, "j", "slash", *"L1H2", selected="L1H2", text="1 of 1")
         assert tree.is_open(head(1, 2))
-        assert "1 of 1" in foot(app)
-        await press(pilot, "escape")
-        assert app.session.shown.selected == head(0, 1)
+        await see(pilot, "escape", selected="L0H1")
         assert not tree.is_open(head(1, 2))
         assert tree.found == frozenset()
-        await press(pilot, "slash", *"h3", "enter")
-        assert (app.session.shown.selected, set(tree.found)) == (head(0, 3), {head(0, 3), head(1, 3)})
-        for key, layer, said in (("n", 1, "2 of 2"), ("n", 0, "from the top again"), ("N", 1, "from the end again")):
-            await press(pilot, key)
-            assert app.session.shown.selected == head(layer, 3)
-            assert said in foot(app)
-        await press(pilot, "slash", *"rank < 20")
-        assert "Enter filters the table of all heads" in foot(app)
-        await press(pilot, "escape")
-        assert app.session.shown.selected == head(1, 3)
+        await see(pilot, "slash", *"h3", "enter", selected="L0H3")
+        assert tree.found == {head(0, 3), head(1, 3)}
+        await see(pilot, "n", selected="L1H3")
+        await see(pilot, "n", selected="L0H3", text="from the top again")
+        await see(pilot, "N", selected="L1H3", text="from the end again")
+        await see(pilot, "slash", *"rank < 20", text="Enter filters the table of all heads")
+        await see(pilot, "escape", selected="L1H3")
         await press(pilot, "slash", *"L1H1")
         await pilot.click("#tree", offset=(9, 3))
-        await settle(pilot)
-        assert app.session.shown.selected == head(0, 1), "the mouse leads elsewhere, and the line goes away"
+        await see(pilot, selected="L0H1")  # the mouse leads elsewhere, and the line goes away
         assert not app.main.prompt.display
 
 
 async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
-        await press(pilot, "H")
-        assert "nothing to go back to" in foot(app)
+        await see(pilot, "H", foot="this is the first place; nothing to go back to")
         await press(pilot, "5")
         await press(pilot, "j", "j", "j")
-        pane = active_table(app)
-        assert pane.grid.place == 3
+        assert active_table(app).grid.place == 3
         await press(pilot, "enter")
-        fed = app.session.shown.selected
-        assert fed is not None
-        assert fed.layer == 0
+        fed = str(app.session.shown.selected)
+        assert fed.startswith("L0H")
         await press(pilot, "1")
-        await press(pilot, "colon", *"ranks", "enter")
-        assert there(app) == (fed, "ranks")
-        await press(pilot, "H")
-        assert there(app) == (fed, "spectra")
+        await see(pilot, "colon", *"ranks", "enter", selected=fed, view="ranks")
+        await see(pilot, "H", selected=fed, view="spectra")
         while app.session.shown.selected != head(1, 0):
             await press(pilot, "H")
-        assert there(app) == (head(1, 0), "composition")
-        assert pane.grid.has_focus
-        await press(pilot, "L")
-        assert app.session.shown.selected == fed
-        await press(pilot, "L")
-        assert there(app) != (fed, "composition")
+        await see(pilot, view="composition", focus="view")
+        await see(pilot, "L", selected=fed)
+        await see(pilot, "L", selected=fed, view="ranks")
 
 
 async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
@@ -227,19 +192,13 @@ async def test_the_prompt_knows_every_view_by_its_name_and_by_its_title(tiny_mod
             ("overview", "overview"), ("text", "text"), ("maps", "maps"), ("spectra", "spectra"),
             ("coloured", "text"), ("small maps", "maps"), ("where heads", "patterns"),
         ):  # fmt: skip
-            await press(pilot, "colon", *typed, "enter")
-            assert app.views.active.view == view, typed
-        await press(pilot, "unbound:app.tree", "P", "colon", *"compare", "enter")
-        assert app.views.active.view == "compare"
-        await press(pilot, "colon", *"sentences", "enter")
-        assert "d Forget" in screen_text(app)
-        await press(pilot, "escape", "colon")
-        assert "L1H3  1.3  h3" in screen_text(app)
+            await see(pilot, "colon", *typed, "enter", view=view)
+        await see(pilot, "unbound:app.tree", "P", "colon", *"compare", "enter", view="compare")
+        await see(pilot, "colon", *"sentences", "enter", text="d Forget")
+        await see(pilot, "escape", "colon", text="L1H3  1.3  h3")
         await press(pilot, *"nonsense")
         assert "nonsense" in foot(app)
-        await press(pilot, "enter")
-        assert "no such head, view or command; ^p: all commands, ?: keys " in screen_text(app)
+        await see(pilot, "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
-        await pilot.pause()
-        assert "there is no attention in layer 5; decoder has it in 2 layers" in screen_text(app)
+        await see(pilot, text="there is no attention in layer 5; decoder has it in 2 layers")
