@@ -1,12 +1,16 @@
-"""Snapshots of the explorer on the demo, as text and styles of cells; ``python screenshots/take.py`` takes them."""
+"""Snapshots of the explorer on the demo, a T5 and an adapter, as text and styles of cells.
+
+``python screenshots/take.py`` takes them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from rich.color import Color, ColorSystem
@@ -16,6 +20,8 @@ from textual.app import App
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
+from tests.mutations import write_adapter_of
+from tests.tiny_models import build, configuration, save
 from tests.tui.explorer import press, settle
 from tui.app.explorer import Explorer
 from tui.app.start import Start
@@ -40,6 +46,17 @@ class Shot:
     colours: str = "truecolor"
     """One of `SYSTEMS`."""
     is_shown: bool = True
+    model: Callable[[Path], Path] | None = None
+    """Writes the model into a folder; None is the demo."""
+
+
+def _write_t5(folder: Path) -> Path:
+    return save(build(configuration("t5"), with_head=True), folder / "t5")
+
+
+def _write_adapter(folder: Path) -> Path:
+    base = save(build(configuration("llama"), with_head=True), folder / "llama")
+    return write_adapter_of(base, folder / "adapter")
 
 
 SMALL, LARGE = (80, 24), (160, 50)
@@ -62,6 +79,9 @@ SHOTS = (
     Shot("circuits-160x50", LARGE, ("4", *["right"] * 4), is_shown=False),
     Shot("heads-80x24", SMALL, ("7",), is_shown=False),
     Shot("weights-80x24", SMALL, ("unbound:app.weights",), is_shown=False),
+    Shot("t5-80x24", SMALL, ("3", "G"), is_shown=False, model=_write_t5),
+    Shot("t5-160x50", LARGE, ("}", "w"), is_shown=False, model=_write_t5),
+    Shot("adapter-160x50", LARGE, ("3",), is_shown=False, model=_write_adapter),
 )
 
 
@@ -79,9 +99,13 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
 
     Every place counts for the history, however fast the keys come.
     """
-    app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head="L1H0"))
-    app.theme = shot.theme
-    with patch("tui.state.places.REST", 0.0):
+    with patch("tui.state.places.REST", 0.0), TemporaryDirectory() as folder:
+        start = Start("demo", head="L1H0")
+        if shot.model is not None:
+            name, head = str(shot.model(Path(folder))), "cross.L1H0" if shot.model is _write_t5 else "decoder.L1H0"
+            start = replace(start, model=name, head=head, text="the cat sat on the mat. the cat sat")
+        app = Explorer(Engine(EngineOptions(use_cache=False)), start)
+        app.theme = shot.theme
         async with app.run_test(size=shot.size) as pilot:
             await settle(pilot)
             for key in shot.keys:

@@ -28,7 +28,7 @@ from tui.state.stores import Stores
 from tui.state.tables import TableKey
 from tui.toolkit.messages import HeadEntered, Notice
 from tui.views.pane import Pane
-from tui.widgets.head_map import EXTREMES, LIST_WIDTH, ExtremeHeads, HeadMap, Histogram
+from tui.widgets.head_map import EXTREMES, ExtremeHeads, HeadMap, Histogram
 from tui.widgets.line import Line
 
 PAUSE = 0.15
@@ -220,13 +220,14 @@ class OverviewPane(Pane):
             return
         bars = max(2 if self.size.height < 14 else 3, min(lines // 5, 6))
         alone = Size(width, lines - bars)
-        beside, below = alone - (LIST_WIDTH, 0), alone - (0, EXTREMES + 2)
+        list_width = self.extremes.list_width
+        beside, below = alone - (list_width, 0), alone - (0, EXTREMES + 2)
         best = max((below, beside), key=self.map.cell_area)
         room = best if 2 * self.map.cell_area(best) >= max(self.map.cell_area(alone), 1) else alone
         self.map.allow(room)
         used = self.map.virtual_size
         self.extremes.display = room is not alone
-        self.extremes.styles.width = min(width - used.width, 2 * LIST_WIDTH - 1) if room is beside else "100%"
+        self.extremes.styles.width = min(width - used.width, 2 * list_width - 1) if room is beside else "100%"
         self.extremes.styles.height = EXTREMES + 1 if room is below else "1fr"
         self.map.styles.height = used.height + 1 if room is below else "1fr"
         self.query_one("#overview-maps").styles.layout = "horizontal" if room is beside else "vertical"

@@ -92,7 +92,7 @@ class RanksPane(RowsPane):
         self._rows: Sequence[Sequence[Cell]] = ()
         self._counted = (0, 0)
         self._chance: Sequence[Cell] = ("",) * len(COLUMNS.names)
-        self.measure = MEASURES[0]
+        self.measure = measure_named(Shown().measure)
         self._selected: Head | None = None
         self._place: int | None = None
 

@@ -37,7 +37,10 @@ EXTREMES = 10
 """Heads listed with the largest values, and with the smallest."""
 
 LIST_WIDTH = 14
-"""Columns that a list of heads with values needs."""
+"""Columns that a list of heads with values has at least."""
+
+_VALUE_WIDTH = 8
+"""Columns of a value in such a list, with the blank before it."""
 
 
 class HeadMap(CellGrid):
@@ -357,7 +360,15 @@ class ExtremeHeads(StyledWidget, can_focus=False):
     @property
     def _columns(self) -> int:
         """Number of lists side by side: two, or one with both below each other."""
-        return 2 if self.size.width >= 2 * LIST_WIDTH else 1
+        return 2 if self.size.width >= 2 * self.list_width else 1
+
+    @property
+    def list_width(self) -> int:
+        """Columns that a list needs for the longest name and its value."""
+        layers = self._head_map.rows
+        stacks = {layer.stack: None for layer in layers}
+        heads = (Head(layer.stack, layer.layer, layer.heads - 1) for layer in layers)
+        return max([LIST_WIDTH, *(len(head_text(each, tuple(stacks))) + _VALUE_WIDTH for each in heads)])
 
     def _entry(self, column: int, y: int) -> Head | str | None:
         """Return the head or the heading on a line of a list; None where there is neither."""
