@@ -157,7 +157,6 @@ def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:
 
 
 _CONVERSIONS: Mapping[str, Callable[[list[Tensor], int], Tensor | None]] = {
-    "LEDEncoderAttention": _band_without_padding,
     "LEDEncoderSelfAttention": _band_without_padding,
     "LongT5LocalAttention": _dense_blocks,
     "LongformerSelfAttention": _band_without_padding,
