@@ -1,20 +1,21 @@
-"""What the explorer's ranks and attention show, on which scale, and what `e` writes of them."""
+"""What the explorer's ranks and attention show, on which scale, when they are drawn, and what `e` writes of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from engine.mathematics.measures import MEASURES
 from engine.values.attention import MapName
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import MATRICES, Head, Off
 from tests.conftest import TinyModel
 from tests.exporting import run
-from tests.tui.explorer import command, explorer, notices, press, screen_text, settle, shown, shown_map
+from tests.tui.explorer import explorer, notices, press, screen_text, see, settle, shown_map, title
 from tui.app.explorer import OPENING_SENTENCE
 from tui.app.start import Start
-from tui.state.session import Side
+from tui.state.session import Shown, Side
 from tui.state.spectra_store import AT_ONCE
 from tui.views.pane import SentencePane
 from tui.views.ranks_view import RanksPane
@@ -33,19 +34,19 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         await pilot.press("2")
         opening = [each.name for each in MEASURES].index("stable_rank")
         for measure in (*MEASURES[opening:], *MEASURES[:opening]):
-            assert measure.title in shown(app.views.ranks.title_line)
+            assert measure.title in title(app)
             table = app.views.active.table_on_screen()
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
-                cells = line(app.views.ranks, number)
-                assert cells[0] == ("all" if label == "all" else f"H{label}")
-                for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
-                    assert float(cell) == pytest.approx(float(str(values[label, matrix])), rel=0.05)
+                name, *cells = line(app.views.ranks, number)
+                assert name == ("all" if label == "all" else f"H{label}")
+                expected = [float(str(values[label, matrix])) for matrix in ("Q", "K", "V", "O", "QK", "OV")]
+                assert [*map(float, cells)] == pytest.approx(expected, rel=0.05)
             await pilot.press("m")
-        assert MEASURES[opening].title in shown(app.views.ranks.title_line)
+        assert MEASURES[opening].title in title(app)
         await pilot.press("unbound:app.previous_measure")
-        assert MEASURES[opening - 1].title in shown(app.views.ranks.title_line)
+        assert MEASURES[opening - 1].title in title(app)
 
 
 @pytest.mark.parametrize("at_once", [AT_ONCE, 0])
@@ -54,12 +55,10 @@ async def test_another_epsilon_is_measured_at_once_or_on_another_thread(
 ) -> None:
     monkeypatch.setattr("tui.state.spectra_store.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "2", "colon", *"measure energy_rank", "enter")
+        await press(pilot, *"2:measure energy_rank", "enter")
         before = line(app.views.ranks, 0)
-        for _ in range(5):
-            await press(pilot, "+")
+        await see(pilot, *"+++++", slowly=True, text="ε 0.5")
         after = line(app.views.ranks, 0)
-        assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
         table = app.views.active.table_on_screen()
         assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
@@ -67,18 +66,16 @@ async def test_another_epsilon_is_measured_at_once_or_on_another_thread(
 
 async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "2", "j", "j")
-        assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert app.views.ranks.grid.cursor[0] == 2
-        await press(pilot, "j", "j")
-        assert app.session.shown.selected == Head("decoder", 0)
-        for key, is_descending in (("o", True), ("o", False)):
-            await press(pilot, key)
+        grid = app.views.ranks.grid
+        await see(pilot, "2", "j", "j", selected="L0H2")
+        assert grid.cursor[0] == 2
+        await see(pilot, "j", "j", selected="L0")
+        for is_descending in (True, False):
+            await see(pilot, "o", selected="L0")  # sorting selects nothing else
             place = [str(cell) for cell in MATRICES].index("Q") + 1
             numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
             assert numbers == sorted(numbers, reverse=is_descending)
-            assert app.session.shown.selected == Head("decoder", 0), "sorting selects nothing else"
-            assert line(app.views.ranks, app.views.ranks.grid.cursor[0])[0] == "all"
+            assert line(app.views.ranks, grid.cursor[0])[0] == "all"
 
 
 async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
@@ -88,12 +85,11 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         await press(pilot, "2")
         pane, table = app.views.ranks, app.views.active.table_on_screen()
         whole, place = list(table), table.columns.index("stable_rank")
-        await pilot.press("slash", *"matrix = OV and head != ")
-        assert "it cannot be read: " in shown(pane.readout_line)
-        await press(pilot, *"all", "enter")
+        await see(pilot, *"/matrix = OV and head != ", readout="it cannot be read: ")
         left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
         assert 0 < len(left) < len(whole)
-        assert f"{len(left)} of {len(whole)}  matrix = OV and head" in shown(pane.title_line)
+        counted = f"{len(left)} of {len(whole)}  matrix = OV and head"
+        await see(pilot, *"all", "enter", text=counted)
         lines = [line(pane, number) for number in range(len(pane.grid.order))]
         assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
         assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
@@ -101,13 +97,10 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
         await press(pilot, "e", "v")
         (file,) = folder.glob("*.csv")
         assert len(file.read_text().splitlines()) == 1 + len(left)
-        await press(pilot, "slash", *"energy_rank", "enter")
+        await see(pilot, *"/energy_rank", "enter", text=counted)  # the filter stays
         assert app.session.shown.measure == "energy_rank"
-        assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
-        await press(pilot, "j")
-        assert app.session.shown.selected == Head("decoder", 0, int(str(left[1][2])))
-        await press(pilot, "slash", "escape")
-        assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "looking at the filter keeps it"
+        await see(pilot, "j", selected=f"L0H{left[1][2]}")
+        await see(pilot, "/", "escape", text=counted)  # looking at the filter keeps it
         await press(pilot, "escape")
         assert list(app.views.active.table_on_screen()) == whole
         assert app.focused is pane.grid
@@ -116,30 +109,21 @@ async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "g", "g", "2")
-        rows = [line(app.views.ranks, number)[0] for number in range(2)]
-        assert rows == ["L0", "L1"]
-        table, (_, subject) = app.views.active.table_on_screen(), app.views.active.table_subject()
-        assert subject == ""
-        assert {row[2] for row in table} == {"all"}
-        assert len(list(table)) == 12
+        assert [line(app.views.ranks, number)[0] for number in range(2)] == ["L0", "L1"]
+        assert app.views.active.table_subject()[1] == ""
+        assert [row[2] for row in app.views.active.table_on_screen()] == ["all"] * 12
 
 
 async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("3")
-        await pilot.pause()
-        assert "press i and type a sentence" in screen_text(app)
+        await see(pilot, "3", text="press i and type a sentence")
         await press(pilot, "i", *"question 1", "enter")
         assert app.main.sentence_input.value == "question 1"
         attention = shown_map(app)
         assert "".join(attention.query_tokens) == "question 1"
-        last = len(attention.query_tokens) - 1
-        assert f"q {last} " in shown(app.views.attention.readout_line)
-        await pilot.press("gg", "home", "down", "down", "right")
-        assert "q 2 " in shown(app.views.attention.readout_line)
-        assert f"{attention.values[2, 1]:.2f}" in shown(app.views.attention.readout_line)
-        await pilot.press("right", "right")
-        assert "  masked" in shown(app.views.attention.readout_line), "the key comes after the query"
+        await see(pilot, readout=f"q {len(attention.query_tokens) - 1} ")
+        await see(pilot, "gg", "home", "down", "down", "right", readout="q 2 ", text=f"{attention.values[2, 1]:.2f}")
+        await see(pilot, "right", "right", text="  masked")  # the key comes after the query
 
 
 LAYER_MEAN, STACK_MEAN = MapName("decoder", 1, None), MapName("decoder", None, None)
@@ -167,25 +151,21 @@ async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: 
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await pilot.press("3", "G", "end", "i")
         app.main.sentence_input.value = "the dog sat on the cat and " * 6
-        await press(pilot, "enter")
-        await pilot.pause()
+        await see(pilot, "enter", text="[]")
         assert app.views.attention.heatmap.cursor[0] > 3
-        assert "[]" in screen_text(app)
 
 
 async def test_one_key_writes_the_same_table_as_the_export_command(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("gpt2")
-    asked = {
-        "spectra": ("1", "L1H2-spectrum", ("spectrum", "--head", "L1H2")),
-        "ranks": ("2", "L1-ranks", ("ranks", "--layer", "1")),
-        "attention": ("3", "L1H2-attention", ("attention", "--head", "L1H2", "--text", TEXT)),
-    }
     async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
-        for view, (key, name, options) in asked.items():
+        for key, name, options in (
+            ("1", "L1H2-spectrum", ("spectrum", "--head", "L1H2")),
+            ("2", "L1-ranks", ("ranks", "--layer", "1")),
+            ("3", "L1H2-attention", ("attention", "--head", "L1H2", "--text", TEXT)),
+        ):
             await press(pilot, key)
-            assert app.views.active.view == view
             expected = run(model, *options).stdout
-            if view == "ranks":  # which shows the layer as a whole below its heads
+            if key == "2":  # which shows the layer as a whole below its heads
                 expected += run(model, *options, "--head", "all").stdout.partition("\n")[2]
             for number in ("", "-2"):
                 file = folder / f"{model.name}-{name}{number}.csv"
@@ -204,28 +184,24 @@ async def test_it_says_where_it_cannot_write(
     monkeypatch.chdir(gone)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         gone.rmdir()
-        await press(pilot, "1", "e", "v")
-        assert "the current folder is gone; start attn-tui in another one to write files" in screen_text(app)
+        said = "the current folder is gone; start attn-tui in another one to write files"
+        await see(pilot, "1", "e", "v", text=said)
         assert app.is_running
 
 
 async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_number(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat the") as (app, pilot):
         await press(pilot, "3")
-        heatmap, tokens = app.views.attention.heatmap, shown_map(app).query_tokens
-        places = [at for at, token in enumerate(tokens) if "he" in token]
-        await pilot.press("gg", "slash", "h", "e")
-        assert heatmap.cursor[0] == places[0]
-        await pilot.press("escape")
-        assert heatmap.cursor[0] == 0
-        await pilot.press("slash", "h", "e", "enter", "n")
-        assert heatmap.cursor[0] == places[1]
-        await pilot.press("slash", "q", "q", "enter")
-        assert "no token has that" in screen_text(app)
-        await press(pilot, "escape", "colon", *"token 2", "enter")
-        assert heatmap.cursor[0] == 2
-        await command(pilot, "token 99")
-        assert f"the tokens of the sentence are 0 to {len(tokens) - 1}" in screen_text(app)
+        tokens = shown_map(app).query_tokens
+        first, second, *_ = (at for at, token in enumerate(tokens) if "he" in token)
+        for keys, row in (
+            ("gg/he", first), (["escape"], 0), ([*"/he", "enter", "n"], second), ([*"/qq", "enter"], second),
+            (["escape", *":token 2", "enter"], 2),
+        ):  # fmt: skip
+            await press(pilot, *keys)
+            assert app.views.attention.heatmap.cursor[0] == row, keys
+            assert ("no token has that" in screen_text(app)) is ("q" in keys)
+        await see(pilot, *":token 99", "enter", text=f"the tokens of the sentence are 0 to {len(tokens) - 1}")
 
 
 async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() -> None:
@@ -239,7 +215,7 @@ async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() 
             seen.append((heatmap.scale, heatmap.largest))
         assert seen == [("log", largest), ("root", largest), ("sink", beyond), ("linear", largest)]
         assert beyond < largest
-        assert " · entropy " in shown(app.views.attention.title_line)
+        assert " · entropy " in title(app)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +234,37 @@ async def test_spectra_and_maps_start_on_the_requested_scale(
             found = []
             for key in ("1", "3", "A", "C", "C"):
                 await press(pilot, key)
-                assert isinstance(app.views.active, SpectraPane | SentencePane)
-                found.append(app.views.active.scale)
+                pane = app.views.active
+                assert isinstance(pane, SpectraPane | SentencePane)
+                found.append(pane.scale)
             assert found == [of_spectra, of_map, of_map, of_spectra, of_map]
+
+
+class Watched:
+    """What is shown, with a note of each field that is read."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(type(self._shown), name, None)
+        if isinstance(found, property):
+            assert found.fget is not None
+            return found.fget(self)
+        self.read.add(name)
+        return getattr(self._shown, name)
+
+
+async def test_a_view_declares_every_field_that_it_reads(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), text=TEXT, head="decoder.L0H1", size=(160, 50)) as (app, pilot):
+        stores = app.views.stores
+        assert stores is not None
+        for fields in ({}, {"off": Off((Head("decoder", 0, 0),))}, {"distance": 1}, {"selected": None}):
+            app.session.change(**fields)
+            for view in ("overview", "spectra", "ranks", "attention", "text", "maps"):
+                app.views.show_view(view)
+                await settle(pilot)
+                watched = Watched(app.session.shown)
+                app.views.active.draw(cast(Shown, watched), stores)
+                assert watched.read <= set(app.views.active.uses), view

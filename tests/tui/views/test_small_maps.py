@@ -15,7 +15,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import hold_up
-from tests.tui.explorer import explorer, notices, resize, screen_text, settle, shown, titled, until
+from tests.tui.explorer import explorer, notices, resize, screen_text, see, settle, shown, title, until
 from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press
 from tests.tui.widgets.heatmaps import map_of
@@ -32,33 +32,29 @@ async def test_small_maps_are_those_of_the_engine(
         monkeypatch.setattr("tui.state.store.PATIENCE", 60)
         free = threading.Event()
         hold_up(app.engine, free)
-        for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
+        for key, said in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
             await pilot.press(key)
             await until(pilot, lambda: "computing …" in screen_text(app))
-            assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
+            assert title(app).startswith(said), "a view that was just made is not blank"
         assert not shown(heads_of(app).legend_line), "there are no levels to explain"
         free.set()
         await settle(pilot)
         pane = heads_of(app)
         assert app.views.active is pane
-        name = app.session.shown.selected
+        name, maps = app.session.shown.selected, pane.maps
         assert name is not None
         weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
-        maps = pane.maps
         assert sorted(maps.maps) == list(range(len(weights)))
-        block, top = maps._tiles.block, float(weights.max())
-        assert maps.largest == top
+        assert maps.largest == float(weights.max())
         for number, expected in enumerate(weights):
-            window = MapWindow(block, range(99), range(99))
+            window = MapWindow(maps._tiles.block, range(99), range(99))
             asked = app.engine.pooled(MapQuery(TEXT, MapName(name.stack, name.layer, number)), window).result()
             np.testing.assert_array_equal(maps.maps[number].values, asked.values)
-            if block == 1:
+            if window.block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
-            down, across = maps._tiles.zoom_down, maps._tiles.zoom
-            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
-            drawn = maps._levels_of(number)
+            levels, drawn = levels_of(asked.values, "linear", maps.largest, maps.ink.levels), maps._levels_of(number)
             assert drawn is not None
-            np.testing.assert_array_equal(drawn[::down, ::across], levels)
+            np.testing.assert_array_equal(drawn[:: maps._tiles.zoom_down, :: maps._tiles.zoom], levels)
 
 
 async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
@@ -66,30 +62,24 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
-        await press(pilot, "P A", "l l h")
+        await press(pilot, "P A")
+        await see(pilot, *"llh", selected="L0H1")
         pane = heads_of(app)
-        assert app.session.shown.selected == Head("decoder", 0, 1)
         assert app.main.tree_widget.cursor_node is not None
         assert app.main.tree_widget.cursor_node.data == Head("decoder", 0, 1)
         assert "H0*" in screen_text(app).split("maps layer")[1]
-        await press(pilot, "l l h l")
-        assert app.session.shown.selected == Head("decoder", 0, 3), "keys that come fast all count"
+        await see(pilot, *"llhl", selected="L0H3")  # keys that come fast all count
         assert pane.maps.cursor == 3
-        await press(pilot, "g g")
-        assert app.session.shown.selected == Head("decoder", 0, 0)
-        await press(pilot, "G", "]")
-        assert app.session.shown.selected == Head("decoder", 1, 0)
-        assert shown(pane.title_line) == "maps layer 1 · 4 heads"
+        await see(pilot, *"gg", selected="L0H0")
+        await see(pilot, *"G]", slowly=True, selected="L1H0", title="maps layer 1 · 4 heads")
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         await press(pilot, "e", "v")
         rows = written(folder, "*-L1-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
         x, y = pane.maps._tiles.origin(2)
         await pilot.hover(pane.maps, offset=(x + 1, y + 1))
-        await settle(pilot)
-        assert app.session.shown.selected == Head("decoder", 1, 2)
-        await press(pilot, "enter")
-        assert app.views.active is app.views.attention
+        await see(pilot, selected="L1H2")
+        await see(pilot, "enter", view="attention")
         await press(pilot, "A", "e t")
         (file,) = folder.glob("*-heads-attention.txt")
         tiles, first = pane.maps._tiles, pane.maps.maps[0].values
@@ -100,11 +90,9 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
         lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
         assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
-        await press(pilot, "unbound:app.tree h")
-        assert app.session.shown.selected == Head("decoder", 1)
+        await see(pilot, "unbound:app.tree", "h", selected="L1")
         assert heads_of(app).maps.cursor is None
-        await press(pilot, "g g")
-        assert "choose a layer or a head" in screen_text(app)
+        await see(pilot, *"gg", text="choose a layer or a head")
 
 
 async def test_another_sentence_has_small_maps_of_its_own(tiny_model: TinyModel, folder: Path) -> None:
@@ -123,18 +111,13 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, "A", "l")
         pane, attention = heads_of(app), app.views.attention
-        assert pane.region.width > 40
-        assert attention.region.width > 40
+        assert min(pane.region.width, attention.region.width) > 40
         assert shown(attention.title_line).startswith("attention L0H1")
         x, y = pane.maps._tiles.origin(3)
-        await pilot.click(pane.maps, offset=(x + 1, y + 1))
-        await settle(pilot)
-        assert shown(attention.title_line).startswith("attention L0H3")
-        assert app.views.active.view == "maps", "one click goes to the head"
-        await pilot.click(pane.maps, offset=(x + 1, y + 1))
-        await settle(pilot)
-        assert app.views.active.view == "attention"
-        assert pane.region.width > 40, "the small maps stay beside the large one"
+        for view in ("maps", "attention"):  # one click goes to the head
+            await pilot.click(pane.maps, offset=(x + 1, y + 1))
+            await see(pilot, view=view, text=" attention L0H3")
+            assert pane.region.width > 40, "the small maps stay beside the large one"
         await press(pilot, "1")
         assert pane.region.width == 0
 
@@ -144,8 +127,8 @@ async def test_keys_copy_the_largest_weight_or_all_maps_but_nothing_of_a_layer(t
         await press(pilot, "A", "y")
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         assert float(app.clipboard) == float(weights[2].max())
-        (said,) = notices(app)
         query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
+        (said,) = notices(app)
         assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
         await press(pilot, "unbound:app.copy_view")
         assert len(app.clipboard.splitlines()) == 1 + weights.size
@@ -155,8 +138,7 @@ async def test_keys_copy_the_largest_weight_or_all_maps_but_nothing_of_a_layer(t
         app.copy_to_clipboard("before")
         await press(pilot, "unbound:app.tree", "k k k", "A", "y")
         assert app.session.shown.selected == Head("decoder", 1)
-        (said,) = notices(app)
-        assert said == "no map under the cursor; move to one to copy its largest weight"
+        assert notices(app) == ["no map under the cursor; move to one to copy its largest weight"]
         assert app.clipboard == "before"
 
 
@@ -173,19 +155,16 @@ def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: Sm
 
 async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
-        await press(pilot, "A")
-        assert shown(heads_of(app).title_line) == "maps L0 · 3 of 8 heads"
+        await see(pilot, "A", title="maps L0 · 3 of 8 heads")
         maps = heads_of(app).maps
         await until(pilot, lambda: maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height))
-        await press(pilot, "l")
-        assert shown(heads_of(app).title_line) == "maps L0 · 4 of 8 heads"
-        for keys in ("g g", "z", "l l l l l l l", "k k k"):
-            for key in keys.split():
-                await press(pilot, key)
-                assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)
+        await see(pilot, "l", title="maps L0 · 4 of 8 heads")
+        for key in ["g", "g", "z", "l", "l", "l", "l", "l", "l", "l", "k", "k", "k"]:
+            await press(pilot, key)
+            assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)
         await press(pilot, "z")
         await resize(pilot, 80, 24)
-        assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
+        assert title(app) == "maps layer 0 · 8 heads"
 
 
 @pytest.mark.parametrize(("no_color", "seen"), [("", "▀?   "), ("1", "█?█  ")])
@@ -204,7 +183,5 @@ async def test_nan_has_its_sign_in_both_halves_of_a_cell(
 
 async def test_a_small_map_opens_its_heads_map_even_after_a_mean(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H0", size=(80, 24)) as (app, pilot):
-        for key in ("3", "a", "A", "l", "l", "enter"):
-            await press(pilot, key)
+        await see(pilot, *"3aAll", "enter", slowly=True, title="attention L1H2")
         assert app.views.attention.shown_name == MapName("decoder", 1, 2)
-        assert titled(app.views.attention.title_line).startswith("attention L1H2")

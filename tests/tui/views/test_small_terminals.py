@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import command, explorer, filter_table, foot, press, screen_text, settle, shown, until
+from tests.tui.explorer import explorer, filter_table, press, resize, screen_text, see, shown, until
 
 
 async def test_tree_and_titles_on_the_smallest_terminal(tiny_model: TinyModel) -> None:
@@ -17,26 +17,20 @@ async def test_tree_and_titles_on_the_smallest_terminal(tiny_model: TinyModel) -
         body = screen_text(app).splitlines()[1:-2]
         assert app.main.tree_widget.show_vertical_scrollbar
         assert {line[app.main.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
-        await press(pilot, "1")
-        assert shown(app.views.spectra.title_line) == "spectra L1H2  ε 0.01"
-        await press(pilot, "unbound:app.distance")
-        assert shown(app.views.spectra.title_line) == "L1H2 Δ = 0  ε 0.01"
+        await see(pilot, "1", text=" spectra L1H2  ε 0.01 ")
+        await see(pilot, "unbound:app.distance", text=" L1H2 Δ = 0  ε 0.01 ")
 
 
 async def test_the_tree_is_narrow_on_a_narrow_terminal_and_a_key_hides_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
-        await press(pilot, "2")
         tree = app.main.tree_widget
+        await see(pilot, "2", text="z All room")
         assert tree.size.width <= 40 * 0.36
         assert "L0" in screen_text(app).splitlines()[3][:14]
-        assert "z All room" in screen_text(app).splitlines()[-1]
-        await pilot.press("z")
-        await pilot.pause()
+        await see(pilot, "z", text="z Share room")
         assert not tree.display
-        assert "z Share room" in screen_text(app).splitlines()[-1]
-        await pilot.press("z")
-        await pilot.resize_terminal(62, 24)
-        await pilot.pause()
+        await press(pilot, "z")
+        await resize(pilot, 62, 24)
         assert tree.outer_size.width == 21
 
 
@@ -85,21 +79,14 @@ async def test_a_list_over_the_views_survives_a_terminal_of_a_few_columns(key: s
 async def test_every_filtered_view_shows_the_key_that_clears_the_filter() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
         for key, condition in (
-            ("2", "layer = 1"),
-            ("6", "side = key"),
-            ("5", "kind = q"),
-            ("unbound:app.weights", "bytes > 0"),
-        ):
-            await press(pilot, key)
-            assert "esc All rows" not in foot(app)
+            ("2", "layer = 1"), ("6", "side = key"), ("5", "kind = q"), ("unbound:app.weights", "bytes > 0"),
+        ):  # fmt: skip
+            await see(pilot, key, no_text="esc All rows")
             await filter_table(pilot, condition)
-            assert "esc All rows" in foot(app), key
-            assert foot(app).rstrip().endswith("? Help  q Quit")
-            await press(pilot, "escape")
-            assert "esc All rows" not in foot(app), key
+            assert re.search(r"esc All rows .*\? Help  q Quit$", screen_text(app).rstrip()), key
+            await see(pilot, "escape", no_text="esc All rows")
         await press(pilot, "3", "x")
-        await press(pilot, "/", *"kind = content", "enter")
-        assert "esc All rows" in foot(app)
+        await see(pilot, *"/kind = content", "enter", text="esc All rows")
 
 
 async def test_a_terms_number_and_chance_come_before_their_explanation() -> None:
@@ -125,19 +112,16 @@ async def test_a_column_that_names_each_rows_own_head_is_hidden(tiny_model: Tiny
         pane = app.views.table
         assert pane is not None
         await until(pilot, lambda: pane.counts == (8, 8))
-        await settle(pilot)
-        assert "more column" not in shown(pane.title_line)
+        await see(pilot, no_text="more column")
         assert "off" not in pane.grid.columns
         assert "off" in pane.table_on_screen().columns, "in a file it stands for itself"
-        await command(pilot, "off L0H1 L0H2")
+        await press(pilot, *":off L0H1 L0H2", "enter")
         assert set(pane.table_on_screen().frame["off"]) == {"L0H1 L0H2"}
         assert "off" in pane.grid.columns
 
 
 async def test_a_cut_hint_for_the_sentence_ends_in_an_ellipsis(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), size=(40, 12)) as (app, pilot):
-        line = screen_text(app).splitlines()[-2].rstrip()
-        assert re.fullmatch(r" sentence i: type a sentence, Enter \w*…", line)
-        await pilot.resize_terminal(60, 12)
-        await pilot.pause()
-        assert screen_text(app).splitlines()[-2].rstrip() == " sentence i: type a sentence, Enter reads it"
+        for width, end in ((40, r"\w*…"), (60, "reads it")):
+            await resize(pilot, width, 12)
+            assert re.fullmatch(f"sentence i: type a sentence, Enter {end}", screen_text(app).splitlines()[-2].strip())

@@ -27,10 +27,10 @@ from tests.tui.explorer import (
     explorer,
     notices,
     press,
-    press_slowly,
-    screen_text,
+    see,
     shown,
     shown_map,
+    title,
     type_keys,
     until,
 )
@@ -56,57 +56,47 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
     model, other = pair
     async with explorer(model, size=(160, 50), head="L0H1", other=other) as (app, pilot):
         assert shown(app.main.top_line).startswith(f"{model.name} vs finetuned  gpt2 · 2 layers")
-        await press(pilot, "unbound:app.changes")
+        await see(pilot, "unbound:app.changes", text=CHANGES.ranked_by[0])
         pane = active_table(app)
-        assert pane.shown is not None
-        rows = [tuple(row) for row in pane.shown]
+        rows = [tuple(row) for row in pane.shown or ()]
         assert rows == [tuple(row) for row in app.engine.table("changes", Query()).result()]
-        assert rows[0][:3] == ("decoder", 1, "3")
-        assert [row[:3] for row in rows if float(str(row[3])) > 0] == [("decoder", 1, "3")]
-        assert pane.grid.row is not None
-        assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
-        assert CHANGES.ranked_by[0] in screen_text(app)
+        assert [row[:3] for row in rows if float(str(row[3])) > 0] == [rows[0][:3]] == [("decoder", 1, "3")]
+        assert (pane.grid.row or ())[:2] == (1, "3"), "what changed most is under the cursor"
         assert "larger of qk_ and ov_distance" in shown(pane.explanation_line)
-        await press(pilot, "enter")
-        assert app.session.shown.selected == Head("decoder", 1, 3)
+        await see(pilot, "enter", selected="L1H3")
         await press(pilot, "[")
-        assert pane.grid.row[:2] == (1, "2"), "then the cursor follows the selected head"
+        assert (pane.grid.row or ())[:2] == (1, "2"), "then the cursor follows the selected head"
 
 
 async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[Path, Path], folder: Path) -> None:
     model, other = pair
     async with explorer(model, head="L1H3", text=SENTENCE, other=other, ascii_only=True) as (app, pilot):
         before = app.engine.attention(SENTENCE, "decoder", 1).result().weights[3]
-        now = app.engine.differences(SENTENCE, "decoder", 1).result().other
-        assert now is not None
-        await press(pilot, "D")
-        pane = app.views.attention
-        assert app.views.active is pane
-        assert shown(pane.title_line).startswith("attention L1H3 · other model less this one")
-        np.testing.assert_array_equal(shown_map(app).values, now[3] - before)
-        query, key = (int(n) for n in np.unravel_index(np.abs(now[3] - before).argmax(), before.shape))
-        pane.heatmap.move_to(query, key)
-        await pilot.pause()
-        difference = now[3][query, key] - before[query, key]
-        numbers = f"{before[query, key]:.4f} to {now[3][query, key]:.4f}  {difference:+.4f}"
-        assert shown(pane.readout_line).endswith(numbers)
-        assert numbers in screen_text(app)
-        assert "-#-*-=-. 0 +.+=+*+#" in screen_text(app)
-        pane.heatmap.move_to(0, 0)
-        await pilot.pause()
-        assert ("+#" if difference > 0 else "-#") in screen_text(app), "the largest difference has the largest sign"
+        differences = app.engine.differences(SENTENCE, "decoder", 1).result().other
+        assert differences is not None
+        now = differences[3]
+        await see(pilot, "D", view="attention", title="attention L1H3 · other model less this one")
+        heatmap = app.views.attention.heatmap
+        np.testing.assert_array_equal(shown_map(app).values, now - before)
+        query, key = (int(n) for n in np.unravel_index(np.abs(now - before).argmax(), before.shape))
+        heatmap.move_to(query, key)
+        difference = now[query, key] - before[query, key]
+        numbers = f"{before[query, key]:.4f} to {now[query, key]:.4f}  {difference:+.4f}"
+        await see(pilot, text=numbers)
+        assert shown(app.views.attention.readout_line).endswith(numbers)
+        await see(pilot, text="-#-*-=-. 0 +.+=+*+#")
+        heatmap.move_to(0, 0)
+        await see(pilot, text="+#" if difference > 0 else "-#")  # the largest difference has the largest sign
         await press(pilot, "e", "v")
         rows = written(folder, "*attention.csv")
-        assert [float(row["weight_other"]) for row in rows] == now[3].ravel().tolist()
+        assert [float(row["weight_other"]) for row in rows] == now.ravel().tolist()
         await press(pilot, "[")
         assert shown_map(app).is_signed, "another head has its differences"
         assert not shown_map(app).values.any(), "it has not changed, nor has what it reads"
-        await press_slowly(pilot, "4", "D")
-        assert app.views.active is pane
+        await see(pilot, "4", "D", slowly=True, view="attention")
         assert shown_map(app).is_signed, "from elsewhere it leads there"
-        await press(pilot, "D")
+        await see(pilot, "D", no_text="this one")
         assert not shown_map(app).is_signed
-        assert "this one" not in shown(pane.title_line)
 
 
 async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Path, Path], folder: Path) -> None:
@@ -115,16 +105,14 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Pat
         pane = app.views.spectra
         assert ascii_cells(shown(pane.title_line)) == "spectra L1H3 | query/key bias  log  e 0.01  o finetuned"
         await press(pilot, "1", "j", "j", "l")
-        name = Head("decoder", 1, 3)
+        assert (pane.graph.matrix, pane.graph.index) == ("QK", 2)
         own, theirs = (
-            app.engine.spectra(name.whole_layer, False, of_other=each).result().spectra[3] for each in (False, True)
+            app.engine.spectra(Head("decoder", 1), False, of_other=each).result().spectra[3] for each in (False, True)
         )
-        matrix, at = pane.graph.matrix, pane.graph.index - 1
-        assert (matrix, at) == ("QK", 1)
         ratio = theirs["QK"].singular_values / own["QK"].singular_values
         np.testing.assert_allclose(ratio, 2.0, rtol=1e-9)  # the copy's queries are twice as large
         one, two = (each["QK"].singular_values[1] for each in (own, theirs))
-        assert f"QK s2 = {one:.4g} | other {two:.4g}" in screen_text(app)
+        await see(pilot, text=f"QK s2 = {one:.4g} | other {two:.4g}")
         assert any("o" in line for line in drawn_lines(app, pane.graph))
         await press(pilot, "e", "v")
         rows = written(folder, "*spectrum.csv")
@@ -136,13 +124,11 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Pat
 
 async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        active = app.views.active
         for key in ("unbound:app.changes", "D"):
             app.clear_notifications()
-            await press(pilot, key)
-            (notification,) = app._notifications
-            assert notification.message.startswith(HOW_TO_COMPARE)
-            assert app.views.active is active
+            await see(pilot, key, view="overview")
+            (said,) = notices(app)
+            assert said.startswith(HOW_TO_COMPARE)
 
 
 async def test_models_that_cannot_be_compared_are_not_opened(tiny_model: TinyModel) -> None:
@@ -279,28 +265,25 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
 async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> None:
     own, theirs = whole_maps(long_pair[0])[1, 3], whole_maps(long_pair[1])[1, 3]
     async with explorer(long_pair[0], head="L1H3", text=TEXT, other=long_pair[1], ascii_only=True) as (app, pilot):
-        pane = app.views.attention
         for keys, is_signed in (("3", False), ("D", True), ("D", False), ("D", True)):
             await press(pilot, keys)
-            drawn = shown_map(app)
-            assert drawn.is_signed is is_signed
-            assert ("other less this" in shown(pane.title_line)) is is_signed, "in few words, beside how much is read"
-        assert drawn.window.block > 1
-        np.testing.assert_allclose(
-            drawn.values, blocks(theirs - own, drawn.window.block)["max"][drawn.window.rows.start :], rtol=0, atol=1e-5
-        )
-        assert f"max of {drawn.window.block}x{drawn.window.block}" in screen_text(app)
+            assert shown_map(app).is_signed is is_signed
+            assert ("other less this" in title(app)) is is_signed, "in few words, beside how much is read"
+        drawn = shown_map(app)
+        block = drawn.window.block
+        assert block > 1
+        expected = blocks(theirs - own, block)["max"][drawn.window.rows.start :]
+        np.testing.assert_allclose(drawn.values, expected, rtol=0, atol=1e-5)
         most = drawn.values[-1, np.abs(drawn.values[-1]).argmax()]
-        assert shown(pane.readout_line).startswith(f"max {most:+.4f}  "), "where the last tokens differ most"
-        await press(pilot, "g", "g", "home")
-        assert shown(pane.readout_line).startswith(f"max {shown_map(app).values[0, 0]:+.4f}  ")
-        await press(pilot, "G")
-        assert shown(pane.readout_line).startswith(f"max {shown_map(app).values[-1, 0]:+.4f}")
+        await see(pilot, text=f"max of {block}x{block}", readout=f"max {most:+.4f}  ")  # of the last tokens' row
+        for end, row in ((["g", "g", "home"], 0), (["G"], -1)):
+            await press(pilot, *end)
+            await see(pilot, readout=f"max {shown_map(app).values[row, 0]:+.4f}")
         await press(pilot, "unbound:heatmap.fit")
-        query, key = pane.heatmap.cursor
+        query, key = app.views.attention.heatmap.cursor
         difference = theirs[query, key] - own[query, key]
         assert abs(difference) > 0.01
-        assert shown(pane.readout_line).endswith(f"  {difference:+.4f}")
+        assert shown(app.views.attention.readout_line).endswith(f"  {difference:+.4f}")
 
 
 async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -308,19 +291,15 @@ async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, 
     shutil.copytree(first, second)
     async with explorer(first) as (app, pilot):
         app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
-        await press(pilot, "colon", *f"vs {tmp_path}/sec", "tab", "enter")
-        assert f"{first.name} vs {second.name}" in shown(app.main.top_line)
-        assert app.session.shown.selected == Head("decoder", 1, 2)
-        assert app.session.shown.pins == (Head("decoder", 0, 1),)
-        await press(pilot, "colon", *"changes", "enter")
-        assert app.views.active.view == "changes"
-        await press(pilot, "colon", "v", "s", "enter")
-        assert " vs " not in shown(app.main.top_line)
+        vs = f" {first.name} vs {second.name}"
+        await see(pilot, *f":vs {tmp_path}/sec", "tab", "enter", text=vs, selected="L1H2", pinned="L0H1")
+        await see(pilot, *":changes", "enter", view="changes")
+        await see(pilot, *":vs", "enter", no_text=" vs ")
 
 
 async def test_a_second_model_that_does_not_open_is_reported_and_the_first_stays(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_keys(pilot, "colon", *"vs ./no-such-folder", "enter")
+        await type_keys(pilot, *":vs ./no-such-folder", "enter")
         await until(pilot, lambda: any("no-such-folder" in each for each in notices(app)))
         assert not app.engine.is_comparing
         assert not app.main.prompt.display
