@@ -57,6 +57,10 @@ def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomple
     return [*commands, *(each for each in models if each.type == "plain" or not commands)]
 
 
+OF_SURVEYS = {"model", "head", "theme", "ascii_only"}
+"""The parameters of `explore` that the explorer of a survey takes."""
+
+
 class WrongUsage(click.ClickException):
     """A usage error in one line, which names the help to read."""
 
@@ -198,6 +202,7 @@ def explore(
         from engine.surveys.survey_folder import SurveyFolder
 
         if (folder := SurveyFolder.at(model)) is not None:
+            _refuse_options_of_models(click.get_current_context())
             launch_survey(folder, head, theme=theme, ascii_only=is_ascii)
             return
     start = Start(
@@ -205,6 +210,13 @@ def explore(
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
     launch(start, options, theme=theme, ascii_only=is_ascii)
+
+
+def _refuse_options_of_models(context: click.Context) -> None:
+    for each in context.command.params:
+        is_given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        if is_given and each.name not in OF_SURVEYS:
+            raise click.UsageError(f"{each.opts[0]} is for a model; a survey takes --head, --theme and --ascii")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
