@@ -173,6 +173,7 @@ async def see(
     title: str | None = None,
     readout: str | None = None,
     foot: str | None = None,
+    says: str | None = None,
     text: str | None = None,
     no_text: str | None = None,
 ) -> None:
@@ -184,24 +185,23 @@ async def see(
     view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
     focus : what has it: the "tree", the "view" that is active, the "sentence" or the "prompt".
     title, readout, foot : how the active view's title and readout begin, and the last line of the screen.
+    says : the last line of the screen, whole.
     text, no_text : what is on the screen, and what is not.
     """
     await (press_slowly if slowly else press)(pilot, *keys)
     app = pilot.app
     assert isinstance(app, Explorer)
-    pane, now, screen = app.views.active, app.session.shown, screen_text(app)
+    main, pane, now, screen = app.main, app.views.active, app.session.shown, screen_text(app)
+    last_line = screen.splitlines()[-1].strip()
     for wanted, found in (
         (view, pane.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
-        (off, " ".join(map(str, now.off.heads))),
+        (off, " ".join(map(str, now.off.heads))), (says, last_line),
     ):  # fmt: skip
         assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
-    main = app.main
     if focus is not None:
         parts = {"tree": main.tree_widget, "view": pane, "sentence": main.sentence_input, "prompt": main.prompt}
         assert parts[focus].has_focus_within, f"{app.focused} has the focus\n{screen}"
-    for begin, line in (
-        (title, shown(pane.title_line)), (readout, shown(pane.readout_line)), (foot, screen.splitlines()[-1].strip()),
-    ):  # fmt: skip
+    for begin, line in ((title, shown(pane.title_line)), (readout, shown(pane.readout_line)), (foot, last_line)):
         assert line.startswith(begin or ""), f"{line!r} does not begin with {begin!r}\n{screen}"
     assert (text or "") in screen, f"{text!r} is not there\n{screen}"
     assert no_text is None or no_text not in screen, f"{no_text!r} is there\n{screen}"
