@@ -12,7 +12,20 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
 from tests.engine.service.test_progress import hold_back
-from tests.tui.explorer import active_table, explorer, foot, press, screen_text, settle, shown, type_keys, until, words
+from tests.tui.explorer import (
+    active,
+    active_table,
+    explorer,
+    foot,
+    press,
+    screen_text,
+    see,
+    settle,
+    title,
+    type_keys,
+    until,
+    words,
+)
 from tui.state.session import Side
 from tui.views.compare_view import ComparePane
 
@@ -22,44 +35,30 @@ TEXT = "the cat sat on the mat and the dog"
 @pytest.mark.parametrize(("size", "is_hidden"), [((80, 24), True), ((160, 50), False)])
 async def test_unzooming_gives_the_focus_back_to_the_tree(size: tuple[int, int], is_hidden: bool) -> None:
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
-        await press(pilot, "4", "unbound:app.tree", "z")
-        assert app.views.active.has_focus_within
+        await see(pilot, "4", "unbound:app.tree", "z", focus="view")
         assert app.main.tree_widget.display is not is_hidden
-        await press(pilot, "j", "z")
-        assert app.main.tree_widget.has_focus
-        await press(pilot, "4", "z", "z")
-        assert app.views.active.has_focus_within, "which had the keys before"
-        await press(pilot, "unbound:app.tree", "z", "2", "z")
-        assert app.views.ranks.has_focus_within, "where a person has gone meanwhile"
+        await see(pilot, "j", "z", focus="tree")
+        await see(pilot, "4", "z", "z", focus="view")  # which had the keys before
+        await see(pilot, "unbound:app.tree", "z", "2", "z", view="ranks", focus="view")  # where a person has gone
 
 
 async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
-        await press(pilot, "6")
-        await press(pilot, "unbound:table.fold")
-        said = words(app)
-        assert ":fold unfolds norms" in said
-        assert "--fold-norm" not in said
-        assert "folded in" not in said
-        await press(pilot, "unbound:table.fold")
-        assert "no norm before" not in screen_text(app)
+        await see(pilot, "6", "unbound:table.fold", slowly=True, no_text="--fold-norm")
+        assert ":fold unfolds norms" in words(app)
+        assert "folded in" not in words(app)
+        await see(pilot, "unbound:table.fold", no_text="no norm before")
 
 
 async def test_keys_that_go_no_farther_say_so() -> None:
     async with explorer("demo", head="L0H0", text=TEXT) as (app, pilot):
-        await press(pilot, "8", ".")
-        assert foot(app).startswith("this is the last of ")
-        await press(pilot, ",")
-        assert "this is" not in foot(app)
-        await press(pilot, *"," * 30)
-        assert foot(app).startswith("this is the first of ")
+        await see(pilot, "8", ".", foot="this is the last of ")
+        await see(pilot, ",", no_text="this is")
+        await see(pilot, *"," * 30, foot="this is the first of ")
         await press(pilot, "unbound:app.tree", "P", "]", "C", "C")
-        pane = app.views.active
-        assert isinstance(pane, ComparePane)
         for side in (Side.MAPS, Side.DIFFERENCE):
-            assert pane.side is side
-            await press(pilot, "unbound:app.distance")
-            assert foot(app) == "maps have no distance; C shows spectra, which have one"
+            assert active(app, ComparePane).side is side
+            await see(pilot, "unbound:app.distance", says="maps have no distance; C shows spectra, which have one")
             assert app.session.shown.distance is None
             await press(pilot, "C")
         await press(pilot, "unbound:app.distance")
@@ -68,13 +67,12 @@ async def test_keys_that_go_no_farther_say_so() -> None:
 
 async def test_the_last_epsilon_and_the_largest_weight_are_named(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "T", "enter")
-        assert foot(app) == "no weights yet; wait for the map"
+        await see(pilot, "T", "enter", says="no weights yet; wait for the map")
         for key, end in (("plus", "largest"), ("minus", "smallest")):
             await press(pilot, "2", *[key] * 30)
-            epsilon = app.session.shown.epsilon
-            assert foot(app) == f"ε {epsilon:g} is the {end} that the keys go to"
-            assert f"ε {epsilon:g}" in shown(app.views.ranks.title_line)
+            epsilon = f"ε {app.session.shown.epsilon:g}"
+            assert foot(app) == f"{epsilon} is the {end} that the keys go to"
+            assert epsilon in title(app)
     async with explorer("demo", head="L1H0", text="the cat sat on the mat") as (app, pilot):
         await press(pilot, "T")
         seen = []
@@ -87,8 +85,7 @@ async def test_the_last_epsilon_and_the_largest_weight_are_named(tiny_model: Tin
 
 async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "w", "slash", *"head = 1")
-        assert "Enter filters the table of all heads by that" in screen_text(app)
+        await see(pilot, "w", "slash", *"head = 1", text="Enter filters the table of all heads by that")
         await press(pilot, "enter")
         pane = active_table(app)
         await until(pilot, lambda: pane.counts == (2, 8))
@@ -96,9 +93,9 @@ async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model
         assert pane.grid.has_focus
         await press(pilot, "w", "slash", *"head > ", "enter")
         await until(pilot, lambda: app.main.prompt.input.has_focus)
-        assert "it cannot be read: " in screen_text(app), "it is there to be mended"
-        await press(pilot, "escape", "unbound:app.tree", "slash", *"head > 1 and layer = 0")
-        assert "Enter filters the table of all heads by that" in screen_text(app)
+        await see(pilot, text="it cannot be read: ")  # it is there to be mended
+        filters = "Enter filters the table of all heads by that"
+        await see(pilot, "escape", "unbound:app.tree", "slash", *"head > 1 and layer = 0", text=filters)
         await press(pilot, "enter")
         await until(pilot, lambda: pane.counts == (2, 8) and pane.grid.has_focus)
         assert not app.main.prompt.display
@@ -109,15 +106,12 @@ async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model
     folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
     async with explorer(folder, other=base, text=TEXT, head="L1H1", size=(200, 40)) as (app, pilot):
         await press(pilot, "3", "D")
-        assert "L1H1 · other model less this one" in shown(app.views.attention.title_line)
+        assert "L1H1 · other model less this one" in title(app)
         app.session.change(selected=Head("decoder-delta", 1, 1))
         refused = "a change of weights has no attention; choose the stack decoder"
         for key in ("3", "T"):
-            await press(pilot, key)
-            text = screen_text(app)
-            assert refused in text, key
-            assert "other model less" not in text, key
-            assert "other less" not in text, key
+            await see(pilot, key, text=refused, no_text="other model less")
+            await see(pilot, no_text="other less")
             assert app.views.attention.message == refused
 
 
@@ -137,26 +131,22 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
 async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
-        assert "stable rank" in shown(app.views.ranks.title_line), "which the numbers are that it leaves"
+        assert "stable rank" in title(app), "which the numbers are that it leaves"
         await press(pilot, "m", "slash", *"energy_rank > 0 and stable_rank > 0", "enter")
-        assert "stable rank" not in shown(app.views.ranks.title_line), "of two measures neither is meant more"
+        assert "stable rank" not in title(app), "of two measures neither is meant more"
         await press(pilot, "7")
-        await press(pilot, "slash", *"head")
-        assert "Enter goes to head: " in screen_text(app)
+        await see(pilot, "slash", *"head", text="Enter goes to head: ")
         table = active_table(app)
         app.post_message(events.Paste(" < 2\nand head > 0\n"))
         await until(pilot, lambda: table.counts == (1, 4))
         await press(pilot, "escape", "3")
         await press(pilot, "up", "x")
-        await press(pilot, "slash", *"value > -9")
-        assert foot(app) == "filter: value > -9"
-        await press(pilot, "enter")
-        assert app.views.active.view == "explain"
+        await see(pilot, "slash", *"value > -9", says="filter: value > -9")
+        await see(pilot, "enter", view="explain")
         assert app.main.exporting.shaped_by("explain") == {
             "rows": "as on screen", "text": TEXT, "position": 9, "key": 3, "where": "value > -9",
         }  # fmt: skip
-        await press(pilot, "enter")
-        assert app.views.active.view == "attention"
+        await see(pilot, "enter", view="attention")
 
 
 async def test_keys_about_a_row_say_that_there_is_none_yet(

@@ -30,9 +30,10 @@ from tests.tui.explorer import (
     outline_of,
     press,
     screen_text,
+    see,
     settle,
-    shown,
     shown_map,
+    title,
     type_keys,
     until,
     words,
@@ -71,22 +72,17 @@ async def change_to(pilot: Pilot[None], model: Path | str) -> None:
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
     first, second = tiny_model("llama"), tiny_model("bert")
     async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
-        await press(pilot, "space", "4", "right_square_bracket")
-        assert "circuits" in screen_text(app)
+        await see(pilot, "space", "4", "right_square_bracket", view="circuits", off="L0H0")
         await change_to(pilot, second)
         assert outline_of(app).model_type == "bert"
         assert app.session.shown.selected == Head("encoder", 0, 0)
-        assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
         assert app.main.sentence_input.value == TEXT
-        assert app.session.shown.off.heads == ()
-        text = screen_text(app)
-        assert first.name not in text
-        assert " off" not in text
+        await see(pilot, view="circuits", off="", no_text=first.name)  # the same view, but no head is off any more
+        await see(pilot, no_text=" off")
         await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
         assert shown_map(app).query_tokens[0] == "[CLS]"
-        await press(pilot, "1", "right_curly_bracket")
-        assert "L1H0" in shown(app.views.spectra.title_line)
+        await see(pilot, "1", "right_curly_bracket", title="spectra L1H0")
 
 
 async def test_a_sentence_that_was_typed_is_read_again_and_the_opening_sentence_only_by_a_small_model(
@@ -106,13 +102,13 @@ async def test_a_reopened_model_has_its_own_measure_and_epsilon(tiny_model: Tiny
     first, second = tiny_model("llama"), tiny_model("gpt2")
     async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
         await press(pilot, "w", "m", "2", "plus", "m")
-        assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert "spectral norm (energy ε 0.02)" in title(app)
         await change_to(pilot, second)
-        assert "stable rank (energy ε 0.02)" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
+        assert "stable rank (energy ε 0.02)" in title(app), "ε stays for a model that is new"
         assert app.session.shown.overview == Shown().overview
         await press(pilot, "plus", "plus")
         await change_to(pilot, first)
-        assert "spectral norm (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert "spectral norm (energy ε 0.02)" in title(app)
         assert app.session.shown.overview == "qk_spectral_norm"
 
 
@@ -128,8 +124,7 @@ async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(
         await settle(pilot)
         assert screen_text(app) == before
         assert (app.session, app.views) == (session, views)
-        await press(pilot, "right_square_bracket")
-        assert "L0H2" in shown(app.views.attention.title_line)
+        await see(pilot, "right_square_bracket", title="attention L0H2")
 
 
 def has_opened(app: Explorer, model_type: str) -> bool:
@@ -159,8 +154,7 @@ async def test_changes_with_keys_in_between_leave_nothing_behind(
             await until(pilot, partial(has_opened, app, model_type))
         await settle(pilot)
         assert not app.failure
-        await press(pilot, "unbound:app.tree", "1", "right_curly_bracket")
-        assert "rank 8/8" in screen_text(app)
+        await see(pilot, "unbound:app.tree", "1", "right_curly_bracket", text="rank 8/8")
         await press(pilot, "3")
         assert app.views.attention.heatmap.pooled is not None
         gc.collect()
