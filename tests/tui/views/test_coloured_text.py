@@ -26,6 +26,7 @@ from tests.tui.explorer import (
     press_slowly,
     resize,
     screen_text,
+    see,
     settle,
     shown,
     shown_map,
@@ -91,8 +92,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
         await press_slowly(pilot, "s")
         assert heatmap.scale == "log"
         assert "log" in shown(active(app, TextPane).legend_line)
-        await press_slowly(pilot, "T")
-        assert app.views.active is app.views.attention
+        await see(pilot, "T", view="attention")
 
 
 async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_model: TinyModel) -> None:
@@ -108,8 +108,7 @@ async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_
         assert lines_of(app).query == int(np.argmax(lines.column))
         await press_slowly(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
         assert lines_of(app).query == len(lines.query_tokens) - 1
-        await press_slowly(pilot, "escape")
-        assert app.views.active is app.views.attention
+        await see(pilot, "escape", view="attention")
 
 
 async def test_the_second_text_stands_right_below_the_first(tiny_model: TinyModel) -> None:
@@ -129,9 +128,8 @@ async def test_the_text_learns_its_size_if_asked_for_a_place_before_its_layout()
         while app.views.active not in placing.full_map:
             placing._full_map_invalidated = True
             await asyncio.sleep(0)
-        await settle(pilot)
-        assert "│The│ cat│ sat│" in screen_text(app)
-        assert " looks at " in screen_text(app), "there is room for words"
+        await see(pilot, text="│The│ cat│ sat│")
+        await see(pilot, text=" looks at ")  # there is room for words
 
 
 async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
@@ -167,19 +165,16 @@ async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: 
 
 async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press_slowly(pilot, "3", "gg", "home", "T", "l", "l")
+        await see(pilot, "3", "gg", "home", "T", "l", "l", slowly=True, readout="token 2 of ")  # the keys' cursor moved
+        await see(pilot, "unbound:text.turn", "l", slowly=True, readout="token 1 of ")
         pane = active(app, TextPane)
-        assert shown(pane.readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
-        await press_slowly(pilot, "unbound:text.turn", "l")
-        assert shown(pane.readout_line).startswith("token 1 of ")
         attention, lines = shown_map(app), lines_of(app)
         assert (lines.query, lines.key) == (1, 2) == app.views.attention.heatmap.cursor
         assert attention.query_tokens != attention.key_tokens
         np.testing.assert_array_equal(lines.row, attention.values[1])
         np.testing.assert_array_equal(lines.column, attention.values[:, 2])
         assert "‹<s>›" in screen_text(app)  # what the decoder begins with
-        assert pane.keys.display
-        assert pane.queries.display
+        assert (pane.keys.display, pane.queries.display) == (True, True)
 
 
 @pytest.mark.parametrize(("model", "head", "last"), [("bert", "encoder.L1H2", "added"), ("t5", "cross.L1H3", "text")])
@@ -249,20 +244,18 @@ def test_an_escape_is_broken_only_where_it_is_longer_than_a_line() -> None:
 async def test_the_smallest_terminal_shows_token_and_weight_in_full(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the 中", head="L1H2", size=(40, 12)) as (app, pilot):
         await press_slowly(pilot, "3", "G", "end")
-        weight = f"{app.views.attention.heatmap.value:.4f}"
-        last = app.views.attention.heatmap.cursor[0]
-        assert f" {weight}  q {last} k {last} " in screen_text(app)
-        await press_slowly(pilot, "T")
-        assert f' {last} "' in screen_text(app)
-        await press_slowly(pilot, "escape")
+        weight, last = app.views.attention.heatmap.value, app.views.attention.heatmap.cursor[0]
+        await see(pilot, text=f" {weight:.4f}  q {last} k {last} ")
+        await see(pilot, "T", text=f' {last} "')
+        await press(pilot, "escape")
         await resize(pilot, 120, 30)
-        assert f'q {last} "中₃" → k {last} "中₃"  {float(weight):.2f}' in screen_text(app)
-        await press_slowly(pilot, "A")
+        await see(pilot, text=f'q {last} "中₃" → k {last} "中₃"  {weight:.2f}')
+        await press(pilot, "A")
         small = app.query_one(SmallMaps).pooled
         assert small is not None
         assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
-        await press_slowly(pilot, "unbound:app.tree", "P", "C", "C", "G", "end")
-        assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
+        keys = ("unbound:app.tree", "P", "C", "C", "G", "end")
+        await see(pilot, *keys, slowly=True, text='"中₃"')  # in the maps of pinned heads
 
 
 @pytest.mark.parametrize("also", ["", " on the mat, and the cat sat"])

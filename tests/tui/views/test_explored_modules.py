@@ -21,20 +21,17 @@ from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapte
 from tests.exporting import exported
 from tests.handmade import Grouped, LanguageModel
 from tests.terminal import Terminal
-from tests.tui.explorer import PATIENCE, active_table, explorer, press, screen_text, settle, shown, shown_map
+from tests.tui.explorer import PATIENCE, active_table, explorer, press, see, shown, shown_map
 
 
 async def test_a_module_is_explored_like_a_checkpoint(folder: Path) -> None:
     engine = Engine.of_module(LanguageModel(Grouped), None, "mine", None)
     async with explorer("mine", size=(160, 50), text="1 2 3 4 5", head="L1H2", engine=engine) as (app, pilot):
-        await settle(pilot)
-        screen = screen_text(app)
-        assert "mine" in screen
-        assert "2 layers × 4 heads (2 key/value)" in screen
-        assert "L1H2" in screen
         pooled = shown_map(app)
         key = int(pooled.values[4].argmax())
-        assert f'q 4 "5" → k {key} "{key + 1}"  {pooled.values[4, key]:.2f}  ' in screen
+        readout = f'q 4 "5" → k {key} "{key + 1}"  {pooled.values[4, key]:.2f}  '
+        for said in ("mine", "2 layers × 4 heads (2 key/value)", "L1H2", readout):
+            await see(pilot, text=said)
         await press(pilot, "e", "v")
     assert list(folder.glob("*.csv"))
 
@@ -99,29 +96,26 @@ def test_the_explorer_of_a_module_needs_a_terminal() -> None:
         tui.explore(LanguageModel(Grouped))
 
 
-async def test_the_change_of_an_adapter_is_a_stack_of_the_tree_and_says_what_it_lacks(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
-    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
-    async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0", text="The cat") as (app, pilot):
-        screen = screen_text(app)
-        assert "decoder-delta" in screen
-        assert "choose the stack decoder" in screen
-        await press(pilot, "unbound:app.check")
-        assert "2 layers: 2 verified" in screen_text(app)
+@pytest.fixture
+def adapter(tiny_model: TinyModel, tmp_path: Path) -> Path:
+    return write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+
+
+async def test_the_change_of_an_adapter_is_a_stack_of_the_tree_and_says_what_it_lacks(adapter: Path) -> None:
+    async with explorer(adapter, size=(160, 50), head="decoder-delta.L1H0", text="The cat") as (app, pilot):
+        for said in ("decoder-delta", "choose the stack decoder"):
+            await see(pilot, text=said)
+        await see(pilot, "unbound:app.check", text="2 layers: 2 verified")
         await press(pilot, "escape", "2")
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6]
         await press(pilot, "w", "w")
-        pane = active_table(app)
-        pane.grid.go_to_column("qk_positive_mass")
-        await settle(pilot)
-        assert "is empty: a change of weights has ranks alone" in shown(pane.readout_line)
-    rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(folder, "heads")}
+        active_table(app).grid.go_to_column("qk_positive_mass")
+        await see(pilot, text="is empty: a change of weights has ranks alone")
+    rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(adapter, "heads")}
     assert rows["decoder-delta", "1", "0"] == "a change of weights has ranks alone"
     assert "change" not in rows["decoder", "1", "0"]
 
 
-def test_a_head_without_a_stack_is_the_adapted_models(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+def test_a_head_without_a_stack_is_the_adapted_models(adapter: Path) -> None:
     for view in ("circuits", "ranks"):
-        assert exported(folder, view, "--head", "L1H1") == exported(folder, view, "--head", "decoder.L1H1")
+        assert exported(adapter, view, "--head", "L1H1") == exported(adapter, view, "--head", "decoder.L1H1")

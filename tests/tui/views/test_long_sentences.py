@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.mathematics.attention import pool
 from engine.models import attention_maps
@@ -16,11 +16,13 @@ from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
-from tests.tui.explorer import explorer, notices, press, screen_text, settle, shown, shown_map
+from tests.tui.explorer import active, explorer, notices, press, see, shown, shown_map, title, words
 from tui.views.layer_maps_view import HeadsPane
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520
+
+Map = NDArray[np.float32]
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def model(tiny_model: TinyModel) -> Path:
 
 
 @pytest.fixture
-def layers(model: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+def layers(model: Path) -> list[Map]:
     """Give what the model itself returns, layer by layer."""
     ids = open_reader(model).read(TEXT, no_hurry).ids
     assert len(ids) == CONTEXT
@@ -37,7 +39,7 @@ def layers(model: Path) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
     return eager_maps(model, ids)[""]
 
 
-def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
+def assert_is(pooled: PooledMap, weights: Map) -> None:
     """Compare what is painted with the pooled weights."""
     full = AttentionMap(pooled.name, pooled.query_tokens, pooled.key_tokens, weights)
     expected = pool(full, pooled.window)
@@ -46,46 +48,40 @@ def assert_is(pooled: PooledMap, weights: np.ndarray[Any, Any]) -> None:
     assert pooled.largest == pytest.approx(expected.largest, abs=1e-5)
 
 
-async def test_the_whole_map_is_shown_pooled_then_single_weights(
-    model: Path, layers: list[np.ndarray[Any, Any]]
-) -> None:
+async def test_the_whole_map_is_shown_pooled_then_single_weights(model: Path, layers: list[Map]) -> None:
     async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
-        await press(pilot, "3")
+        await see(pilot, "3", title="attention L1H2", readout="max 0.9865", text="max of")
+        assert "first 520 of" in title(app)
         assert shown_map(app).name == MapName("decoder", 1, 2)
-        assert shown_map(app).window.block > 16
-        assert_is(shown_map(app), layers[1][2])
-        pane = app.views.attention
-        assert "first 520 of" in shown(pane.title_line)
-        assert shown(pane.readout_line).startswith("max 0.9865")
-        assert "max of" in shown(pane.legend_line)
-        await pilot.press("G", "home")
         block = shown_map(app).window.block
-        await press(pilot, "unbound:heatmap.fit")
-        query, key = pane.heatmap.cursor
+        assert block > 16
+        assert_is(shown_map(app), layers[1][2])
+        await press(pilot, "G", "home", "unbound:heatmap.fit")
+        query, key = app.views.attention.heatmap.cursor
         cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(shown_map(app), layers[1][2])
-        assert shown(pane.readout_line).startswith(f"q {query} ")
+        await see(pilot, readout=f"q {query} ")
         await press(pilot, "home", "g", "g")
-        assert shown(pane.readout_line).endswith("1.0000")
+        assert shown(app.views.attention.readout_line).endswith("1.0000")
 
 
 async def test_heads_layers_and_means_follow_and_leave_earlier_maps_as_they_were(
-    model: Path, layers: list[np.ndarray[Any, Any]]
+    model: Path, layers: list[Map]
 ) -> None:
     seen = []
     async with explorer(model, text=TEXT) as (app, pilot):
         await pilot.press("3", "<")
-        for keys, expected in (
-            ("right_square_bracket", layers[0][1]),
-            ("right_curly_bracket", layers[1][1]),
+        for key, expected in (
+            ("]", layers[0][1]),
+            ("}", layers[1][1]),
             ("a", layers[1].mean(0)),
             ("a", np.mean([layer[1] for layer in layers], axis=0)),
             ("a", np.mean(layers, axis=(0, 1))),
             ("unbound:heatmap.pooling", np.mean(layers, axis=(0, 1))),
             ("a", layers[1][1]),
         ):
-            await press(pilot, keys)
+            await press(pilot, key)
             seen.append((shown_map(app), expected))
             assert_is(*seen[-1])
     for pooled, expected in seen:
@@ -94,31 +90,25 @@ async def test_heads_layers_and_means_follow_and_leave_earlier_maps_as_they_were
 
 async def test_the_sentence_after_a_long_one_is_shown_as_ever(model: Path) -> None:
     async with explorer(model, text=TEXT) as (app, pilot):
-        await pilot.press("3", "i")
-        app.main.sentence_input.value = "the cat sat"
-        await press(pilot, "enter")
+        await press(pilot, "3")
+        await see(pilot, "i", "ctrl+u", *"the cat sat", "enter", text="q 3 ")
         assert shown_map(app).window.block == 1
-        assert "q 3 " in shown(app.views.attention.readout_line)
 
 
 async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses(model: Path) -> None:
     async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
-        for text, keys, scale in (
-            (TEXT, "A", "log"),
-            ("the cat sat", "A", "linear"),
-            (TEXT, "A", "log"),
-            (TEXT, "s", "root"),
-        ):
+        for text, key, scale in (
+            (TEXT, "A", "log"), ("the cat sat", "A", "linear"), (TEXT, "A", "log"), (TEXT, "s", "root"),
+        ):  # fmt: skip
             app.main.read(text)
-            await press(pilot, keys)
-            pane = app.views.active
-            assert isinstance(pane, HeadsPane)
+            await press(pilot, key)
+            pane = active(app, HeadsPane)
             assert pane.maps.scale == scale
             assert f" {scale} " in f" {shown(pane.legend_line)}"
 
 
 async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
-    model: Path, layers: list[np.ndarray[Any, Any]], folder: Path
+    model: Path, layers: list[Map], folder: Path
 ) -> None:
     async with explorer(model, text=TEXT, head="L1H3") as (app, pilot):
         await press(pilot, "3", "e", "v")
@@ -136,7 +126,5 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
         monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
         monkeypatch.setattr(memory, "free_memory", lambda: 1000)
         app.main.read(TEXT)
-        await settle(pilot)
-        text = " ".join(screen_text(app).split())
-        assert "one layer's maps of 520 tokens" in text.replace("│", "")
-        assert "σ₁" in text
+        await see(pilot, text="σ₁")
+        assert "one layer's maps of 520 tokens" in words(app).replace("│", "")
