@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tests.tiny_models import OWN_SIZES, SIZES
+import transformers
 
 ENCODER, DECODER = ("encoder",), ("decoder",)
 ENCODER_DECODER = ("encoder", "decoder", "cross")
@@ -83,30 +83,18 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 """Every type that is taken apart and put together again."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """One way in which a checkpoint of a type can come.
-
-    Attributes
-    ----------
-    with_head : saved from the class with a language-modelling head, which lengthens every name.
-    settings : of its configuration.
-    """
-
-    with_head: bool
-    settings: Mapping[str, Any]
-
-
 FORMS = ("base class", "with a head", "other counts")
+"""The ways in which a checkpoint of a type can come; a head for language modelling lengthens every name."""
 
 
-def form(model_type: str, name: str, known: Mapping[str, Any]) -> Form:
-    """Describe a form of a type, given the settings that its configuration knows by themselves."""
-    case = ARCHITECTURES[model_type]
-    if name != "other counts":
-        return Form(name == "with a head", {"tie_word_embeddings": True})
-    settings: dict[str, Any] = {"num_attention_heads": 6, "hidden_size": 48, "tie_word_embeddings": False}
-    if case.grouped:
+def settings_of_form(model_type: str, form: str) -> dict[str, Any]:
+    """Give the settings of a form of a type, some of them only if its configuration knows them."""
+    settings: dict[str, Any] = {"position_embedding_type": "absolute"} if model_type == "esm" else {}
+    if form != "other counts":
+        return settings | {"tie_word_embeddings": True}
+    known = transformers.AutoConfig.for_model(model_type).to_dict()
+    settings |= {"num_attention_heads": 6, "hidden_size": 48, "tie_word_embeddings": False}
+    if ARCHITECTURES[model_type].grouped:
         settings["num_key_value_heads"] = 3
     if "head_dim" in known and model_type != "helium":  # whose output projection is square whatever it says
         settings["head_dim"] = 10
@@ -114,21 +102,17 @@ def form(model_type: str, name: str, known: Mapping[str, Any]) -> Form:
         settings["decoder_attention_heads"] = 3
     if "attention_bias" in known:
         settings["attention_bias"] = True
-    own: dict[str, dict[str, Any]] = {
-        "opt": {"word_embed_proj_dim": 48},
-        "gpt_neo": {"num_hidden_layers": 4, "attention_types": [[["global", "local"], 2]]},
-    }
-    return Form(True, settings | own.get(model_type, {}))
+    if model_type == "gpt_neo":
+        settings |= {"num_hidden_layers": 4, "attention_types": [[["global", "local"], 2]]}
+    return settings
 
 
 def expected_counts(model_type: str, settings: Mapping[str, Any], stack: str) -> tuple[int, int, int, int]:
     """Say how many layers, heads, key/value heads and rows per head a stack of a type with these settings has."""
-    given: dict[str, Any] = {**SIZES, **OWN_SIZES.get(model_type, {}), **settings}
-    heads = given["num_attention_heads"]
-    layers = given["num_hidden_layers"]
+    tiny = {"num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "hidden_size": 32}
+    given = {**tiny, **settings}
+    layers, heads = given["num_hidden_layers"], given["num_attention_heads"]
     if len(ARCHITECTURES[model_type].stacks) > 1 and stack != "encoder":
-        layers = given.get("num_decoder_layers") or given["decoder_layers"]
-        heads = given.get("decoder_attention_heads", heads)
-    head_dim = given.get("head_dim") or given.get("d_kv") or given["hidden_size"] // heads
+        layers, heads = 3, given.get("decoder_attention_heads", heads)
     shared = given["num_key_value_heads"] if ARCHITECTURES[model_type].grouped else heads
-    return layers, heads, shared, head_dim
+    return layers, heads, shared, given.get("head_dim", given["hidden_size"] // heads)

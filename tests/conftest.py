@@ -99,6 +99,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     settings by their usual names. The folder is shared between tests: one that changes a file copies it first.
     """
     from tests import tiny_models
+    from tests.tiny_configurations import tiny_configuration
 
     made: dict[str, Path] = {}
 
@@ -106,7 +107,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
         key = repr((model_type, with_head, sorted(settings.items())))
         if key not in made:
             made[key] = tmp_path_factory.mktemp(model_type)
-            model = tiny_models.build(tiny_models.configuration(model_type, **settings), with_head)
+            model = tiny_models.build(tiny_configuration(model_type, **settings), with_head)
             tiny_models.save(model, made[key])
         return made[key]
 

@@ -104,8 +104,7 @@ def write_models(place: Path, model_types: Iterable[str] = TYPES) -> list[Path]:
 
     folders = []
     for model_type in model_types:
-        own = tiny_models.configuration if model_type in TYPES else tiny_configuration
-        model = tiny_models.build(own(model_type), seed=1)
+        model = tiny_models.build(tiny_configuration(model_type), seed=1)
         folders.append(tiny_models.save(model, place / model_type))
         if model_type == "gpt2":
             folders.append(tiny_models.save(model, place / "sharded"))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import transformers
 
-from tests.tiny_models import OWN_SIZES, build, save
+from tests.tiny_models import CONTEXT, VOCABULARY, WORD_PIECE_TYPES, build, save
 
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size",
-                     "vocab_size_per_layer_input"), 320),
+                     "vocab_size_per_layer_input"), VOCABULARY),
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size", "attn_hidden_size",
                      "d_latents", "audio_hidden_size", "backbone_hidden_size", "adapter_in_dim", "adapter_out_dim",
                      "adapter_input_size", "condition_dim", "text_hidden_size",
@@ -29,8 +29,8 @@ SIZES: dict[str, Any] = {
         ("intermediate_size", "d_ff", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "hidden_dim", "n_inner",
          "ffn_hidden_size", "dim_ff", "moe_intermediate_size", "shared_expert_intermediate_size", "d_inner",
          "feed_forward_size", "shared_intermediate_size"), 48),
-    **dict.fromkeys(
-        ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length"), 64),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length",
+                     "max_sequence_length"), CONTEXT),
     **dict.fromkeys(
         ("head_dim", "swa_head_dim", "d_kv", "d_head", "dim_head", "index_head_dim", "attention_head_dim"), 8),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "index_topk"), 4),
@@ -57,6 +57,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "cpmant": {"prompt_length": 4, "segment_types": 4},
     "convbert": {"head_ratio": 1, "embedding_size": 32},
+    "cwm": {"sliding_window": 4},
     "dbrx": {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
         "ffn_config": {"ffn_hidden_size": 48},
@@ -70,6 +71,7 @@ OWN: dict[str, dict[str, Any]] = {
         "swa_head_dim": 12, "swa_qk_nope_head_dim": 8, "swa_v_head_dim": 10,
     },
     "dots3_note_vision_encoder": {"mlp_layer_types": ["dense", "sparse"], "moe_intermediate_size": 48},
+    "electra": {"embedding_size": 24},
     "emu3": {"vocabulary_map": {"<image>": 301, "<|extra_200|>": 302, "<|visual token 000001|>": 303}},
     "emu3_vqgan": {"base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "attn_resolutions": []},
     "ernie4_5_vl_moe_text": {
@@ -79,13 +81,20 @@ OWN: dict[str, dict[str, Any]] = {
     "esmc": {"num_key_value_heads": 4},
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 8}},
     "funnel": {"block_sizes": [1, 1], "num_decoder_layers": 1, "n_head": 4, "d_head": 8, "d_inner": 48},
+    "gemma2": {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 3.0},
+    "gemma3_text": {"query_pre_attn_scalar": 7},
     "gemma3n_text": {  # the last two layers read the keys and values of the first two
         "layer_types": ["sliding_attention", "full_attention"] * 2, "num_hidden_layers": 4, "num_kv_shared_layers": 2,
         "vocab_size_per_layer_input": 320, "hidden_size_per_layer_input": 8, "intermediate_size": 48,
     },
     "glm5_next_text": {"index_kpool": 2, "qk_rope_head_dim": 0},
+    "gpt2": {"n_inner": None},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
+    "gpt_oss": {"sliding_window": 4, "rope_parameters": {"rope_type": "default"}},
+    "granite": {"attention_multiplier": 0.3},
     "granite4_vision": {"deepstack_layer_map": [[0, 0]], "downsample_rate": "1/2"},
     "granite_swa": {"layer_rope_theta": [10000.0, 500.0]},
+    "granitemoe": {"attention_multiplier": 0.3},
     "granitemoehybrid": {
         "position_embedding_type": "rope", "mamba_n_heads": 4, "layer_types": ["linear_attention", "full_attention"]
     },
@@ -98,11 +107,15 @@ OWN: dict[str, dict[str, Any]] = {
     "lilt": {"hidden_size": 48},
     "mamba2": {"num_heads": 8, "head_dim": 8},
     "mimi": {"upsample_groups": 32},
+    "ministral": {"sliding_window": 4},
+    "mistral": {"sliding_window": 4},
     "mistral4": {"head_dim": 10},
+    "modernbert": {"global_attn_every_n_layers": 2, "local_attention": 4},
     "moonshine": {"encoder_num_attention_heads": 4, "encoder_num_hidden_layers": 2, "decoder_num_attention_heads": 4,
                   "decoder_num_hidden_layers": 2, "decoder_num_key_value_heads": 4, "encoder_num_key_value_heads": 4},
     "moonshine_streaming": {"num_key_value_heads": 4},
     "molmo2_adapter": {"vision_feature_layer": [0, 1]},
+    "mpnet": {"pad_token_id": 1},  # as its positions take for granted
     "muse_spark_audio": {"num_hidden_layers": 4, "hidden_sizes": [32] * 4},
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},  # saved as a third of one projection each
     "nemotron3_5_transcribe_word_timestamp": {"num_key_value_heads": 4, "blank_token_id": 3},
@@ -114,6 +127,7 @@ OWN: dict[str, dict[str, Any]] = {
     "perceiver": {"num_latents": 8, "num_self_attends_per_block": 2, "num_self_attention_heads": 4,
                   "num_cross_attention_heads": 4},
     "pix2struct_text_model": {"initializer_range": 0.02},  # which it leaves out and its own model asks for
+    "plbart": {"decoder_start_token_id": 0},
     "prophetnet": {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4},
     "qwen2_5_omni_thinker": {"vision_start_token_id": 5},
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 48},
@@ -122,12 +136,16 @@ OWN: dict[str, dict[str, Any]] = {
                        "indexer_compress_ratio": 2},
     "reformer": {"attn_layers": ["local", "lsh"], "attention_head_size": 8, "axial_pos_shape": [8, 8],
                  "axial_pos_embds_dim": [16, 16], "local_attn_chunk_length": 16, "lsh_attn_chunk_length": 16},
+    "rembert": {"input_embedding_size": 24, "output_embedding_size": 24},
     "step3p5": {
         "layer_types": ["full_attention", "sliding_attention"], "num_sliding_attention_heads": 8, "sliding_window": 8
     },
+    "switch_transformers": {"decoder_start_token_id": 0, "num_experts": 2},
+    "t5": {"decoder_start_token_id": 0},
     "t5gemma2_decoder": {"dropout_rate": 0.0},
     "t5gemma2_text": {"dropout_rate": 0.0},
     "unlimited_ocr_text": {"num_key_value_heads": 4},
+    "vaultgemma": {"query_pre_attn_scalar": 7, "attn_logit_softcapping": 3.0},
     "vibevoice_acoustic_tokenizer": {"num_filters": 4, "depths": [1] * 7},
     "vibevoice_acoustic_tokenizer_decoder": {"num_filters": 4, "depths": [1] * 7},
     "vibevoice_acoustic_tokenizer_encoder": {"num_filters": 4, "depths": [1] * 7},
@@ -176,10 +194,13 @@ def need_type(model_type: str) -> None:
 
 
 def tiny_configuration(model_type: str, **settings: Any) -> transformers.PretrainedConfig:
-    """Make a tiny configuration; ``settings`` overrule everything."""
+    """Make a tiny configuration; ``settings`` have the usual names and overrule everything."""
     config_class: Any = transformers.CONFIG_MAPPING[model_type]
     wanted = _settings(config_class, model_type)
-    config: transformers.PretrainedConfig = config_class(**wanted | settings)
+    if settings.keys() & {"hidden_size", "num_attention_heads"} and getattr(config_class, "head_dim", None) is None:
+        wanted.pop("head_dim", None)  # it follows from them
+    wanted |= {config_class.attribute_map.get(name, name): value for name, value in settings.items()}
+    config: transformers.PretrainedConfig = config_class(**wanted)
     return config
 
 
@@ -220,8 +241,9 @@ def _settings(config_class: Any, model_type: str) -> dict[str, Any]:
         for name, value in wanted.items()
     }
     wanted |= inside | _one_layer_of_each_kind(known, renamed)
-    own = {renamed.get(name, name): value for name, value in OWN_SIZES.get(model_type, {}).items()}
-    return wanted | own | OWN.get(model_type, {})
+    if model_type in WORD_PIECE_TYPES:
+        wanted["pad_token_id"] = 0
+    return wanted | {renamed.get(name, name): value for name, value in OWN.get(model_type, {}).items()}
 
 
 def _one_layer_of_each_kind(known: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from textual.app import App
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.mutations import write_adapter_of
-from tests.tiny_models import build, configuration, save
+from tests.tiny_configurations import tiny_configuration
+from tests.tiny_models import build, save
 from tests.tui.explorer import press, settle
 from tui.app.explorer import Explorer
 from tui.app.start import Start
@@ -51,11 +52,11 @@ class Shot:
 
 
 def _write_t5(folder: Path) -> Path:
-    return save(build(configuration("t5"), with_head=True), folder / "t5")
+    return save(build(tiny_configuration("t5"), with_head=True), folder / "t5")
 
 
 def _write_adapter(folder: Path) -> Path:
-    base = save(build(configuration("llama"), with_head=True), folder / "llama")
+    base = save(build(tiny_configuration("llama"), with_head=True), folder / "llama")
     return write_adapter_of(base, folder / "adapter")
 
 

@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch import Tensor, nn
 
 from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import Tensors
 from tests import tiny_models
-from tests.architecture_cases import ARCHITECTURES, FORMS, Architecture, Scores, expected_counts, form
+from tests.architecture_cases import ARCHITECTURES, FORMS, Architecture, Scores, expected_counts, settings_of_form
 from tests.opening import open_folder
+from tests.tiny_configurations import tiny_configuration
 
 EXACT = 2e-5
 """The tolerance, relative to the largest number; the models compute in float32."""
@@ -73,11 +73,11 @@ def _run(model: Any, stacks: tuple[str, ...]) -> dict[str, tuple[Tensor, ...]]:
     return {stacks[0]: returned.attentions}
 
 
-def dissect(model_type: str, form_name: str, folder: Path) -> Dissection:
+def dissect(model_type: str, form: str, folder: Path) -> Dissection:
     """Build and save a model of a type, open its files with the engine, and run it."""
     case = ARCHITECTURES[model_type]
-    wanted = form(model_type, form_name, transformers.AutoConfig.for_model(model_type).to_dict())
-    model = tiny_models.build(tiny_models.configuration(model_type, **wanted.settings), wanted.with_head)
+    settings = settings_of_form(model_type, form)
+    model = tiny_models.build(tiny_configuration(model_type, **settings), with_head=form != "base class")
     model.save_pretrained(folder)
     _, checkpoint, anatomy = open_folder(folder)
     reads: dict[str, Tensor] = {}
@@ -88,7 +88,7 @@ def dissect(model_type: str, form_name: str, folder: Path) -> Dissection:
 
     for weight in {name for module in anatomy.modules.values() for name in module.weights.values()}:
         model.get_submodule(weight.removesuffix(".weight")).register_forward_hook(partial(keep, weight))
-    return Dissection(case, wanted.settings, model, anatomy, checkpoint, _run(model, case.stacks), reads, writes)
+    return Dissection(case, settings, model, anatomy, checkpoint, _run(model, case.stacks), reads, writes)
 
 
 def _projected(x: Tensor, head: Head, matrix: str) -> Tensor:

@@ -17,7 +17,7 @@ from engine.values.outline import LayerProof
 from tests import tiny_models
 from tests.opening import edited_weights, open_folder, open_reader, prove_layers, refusal, verdicts_of
 from tests.own_maps import eager_maps
-from tests.tiny_configurations import is_newest, save_tiny
+from tests.tiny_configurations import is_newest, save_tiny, tiny_configuration
 
 HYBRID = ["linear_attention", "full_attention"]
 
@@ -222,8 +222,8 @@ def test_layers_that_share_weights_are_separate_layers(
 
 
 def test_an_encoder_and_a_decoder_in_one_model_have_the_stacks_of_both(tmp_path: Path) -> None:
-    decoder = tiny_models.configuration("gpt2", is_decoder=True, add_cross_attention=True)
-    both = tiny_models.configuration("bert"), decoder
+    decoder = tiny_configuration("gpt2", is_decoder=True, add_cross_attention=True)
+    both = tiny_configuration("bert"), decoder
     config: Any = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(*both)
     config.decoder_start_token_id, config.pad_token_id = 0, 2
     model = transformers.EncoderDecoderModel(config)

@@ -16,7 +16,7 @@ from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import open_folder
-from tests.tiny_configurations import need_type
+from tests.tiny_configurations import need_type, tiny_configuration
 
 
 def found_in(folder: Path, stack: str) -> tuple[Vocabulary, dict[str | None, Tensor]]:
@@ -32,7 +32,7 @@ def test_embeddings_are_those_of_the_model_and_without_its_head_only_a_tied_unem
     tiny_model: TinyModel, model_type: str
 ) -> None:
     stack = "decoder" if "decoder" in ARCHITECTURES[model_type].stacks else "encoder"
-    model: Any = tiny_models.build(tiny_models.configuration(model_type), with_head=True)
+    model: Any = tiny_models.build(tiny_configuration(model_type), with_head=True)
     found, tables = found_in(tiny_model(model_type, with_head=True), stack)
     assert torch.equal(tables[found.queries], model.get_input_embeddings().weight)
     assert torch.equal(tables[found.unembedding], model.get_output_embeddings().weight)

@@ -32,6 +32,7 @@ from tests.handmade import (
     SummedAxes,
 )
 from tests.opening import VERIFIED, refused, rows_of, verdicts_of
+from tests.tiny_configurations import tiny_configuration
 
 NARROW = WIDTH // HEADS
 
@@ -186,7 +187,7 @@ def test_encoders_and_decoders_of_pytorch_have_their_stacks() -> None:
 
 
 def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() -> None:
-    config: Any = tiny_models.configuration("llama", attn_implementation="sdpa")
+    config: Any = tiny_configuration("llama", attn_implementation="sdpa")
     model = transformers.LlamaForCausalLM(config).train()
     tokenizer, text = tiny_models.byte_level_tokenizer(), "The cat sat on the mat."
     opened = engine.open_module(model, tokenizer)
@@ -196,7 +197,7 @@ def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() ->
     assert set().union(*verdicts_of(opened).values()) == {"verified"}
     assert model.config._attn_implementation == "sdpa"
     assert model.training
-    config = tiny_models.configuration("llama", attn_implementation="eager")
+    config = tiny_configuration("llama", attn_implementation="eager")
     eager = transformers.LlamaForCausalLM(config).eval()
     eager.load_state_dict(model.state_dict())
     with torch.no_grad():
@@ -316,7 +317,7 @@ def test_wrappers_around_a_model_are_removed() -> None:
 
 
 def test_a_parameter_beside_a_projections_weight_is_noted_and_unmerged_adapters_are_refused() -> None:
-    config: Any = tiny_models.configuration("llama")
+    config: Any = tiny_configuration("llama")
     model = transformers.LlamaForCausalLM(config)
     projection: Any = model.model.layers[0].self_attn.q_proj
     projection.extra = nn.Parameter(torch.ones(3))
@@ -347,7 +348,7 @@ class Around(nn.Module):
 
     def __init__(self, model_type: str) -> None:
         super().__init__()
-        config: Any = tiny_models.configuration(model_type, attn_implementation="eager")
+        config: Any = tiny_configuration(model_type, attn_implementation="eager")
         self.inner, self.reward = transformers.AutoModel.from_config(config), nn.Linear(32, 1)
 
     def forward(self, ids: Tensor) -> Any:

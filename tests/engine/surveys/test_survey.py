@@ -31,6 +31,7 @@ from tests.exporting import attn_tui
 from tests.fake_hub import FakeHub, Repository
 from tests.opening import edited_weights
 from tests.terminal import COMMAND
+from tests.tiny_configurations import tiny_configuration
 
 STEPS, WHOLE = (0, 1, 2, 4, 8), (0, 1, 2, 8)
 PLACE = ("model", "revision", "step")
@@ -39,7 +40,7 @@ PLACE = ("model", "revision", "step")
 def training_run(folder: Path, steps: Sequence[int]) -> Path:
     """Save a random model for each step, as ``checkpoint-STEP``."""
     for step in steps:
-        model = tiny_models.build(tiny_models.configuration("llama"), with_head=True, seed=step)
+        model = tiny_models.build(tiny_configuration("llama"), with_head=True, seed=step)
         tiny_models.save(model, folder / f"checkpoint-{step}")
     return folder
 
