@@ -43,9 +43,7 @@ def simulated(own: Factors, heads: int, shared: int, random: np.random.Generator
 
 @pytest.mark.parametrize("model_type", KEY_HEADS)
 @pytest.mark.parametrize("label", ["2", "all"])
-def test_chance_is_what_a_simulation_gives_within_its_standard_error(
-    tiny_model: TinyModel, model_type: str, label: str
-) -> None:
+def test_chance_is_what_a_simulation_gives_within_its_error(tiny_model: TinyModel, model_type: str, label: str) -> None:
     folder = tiny_model(model_type)
     dense = matrices_of(transformers.AutoModel.from_pretrained(folder), 1)
     own = {matrix: dense[label, matrix] for matrix in "QKVO"}

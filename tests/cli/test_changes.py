@@ -56,9 +56,7 @@ def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: 
                 assert float(row[name]) == (1.0 if name.endswith("overlap") else 0.0), (name, row)
 
 
-def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_first(
-    tiny_model: TinyModel, tiny_copy: TinyModel
-) -> None:
+def test_changes_are_those_of_dense_matrices_the_largest_first(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
     first, other = tiny_model("llama"), tiny_copy("llama")
     with edited_weights(other) as tensors:
         for place, name in enumerate(tensors):
@@ -121,9 +119,7 @@ def test_every_measure_of_circuits_has_its_change(tiny_model: TinyModel, tiny_co
     assert copying == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
 
 
-def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_alone(
-    tiny_model: TinyModel, tiny_copy: TinyModel
-) -> None:
+def test_turned_bases_change_factors_alone_and_scaling_norms_alone(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
     first, other = tiny_model("llama"), tiny_copy("llama")
     with edited_weights(other) as tensors:
         turn = orthogonal(WIDTH).float()
@@ -193,9 +189,7 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
     )
 
 
-def test_differences_of_attention_are_those_of_transformers_maps(
-    tiny_model: TinyModel, tiny_copy: TinyModel, tmp_path: Path
-) -> None:
+def test_differences_of_maps_are_transformers_own(tiny_model: TinyModel, tiny_copy: TinyModel, tmp_path: Path) -> None:
     first, other = tiny_model("llama"), tiny_copy("llama")
     with edited_weights(other) as tensors:
         tensors[LLAMA.format(1, "q")] *= -1
@@ -240,9 +234,7 @@ def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel,
     assert "token 0 is 'The' in the first model and '[CLS]' in the second" in said
 
 
-def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_do_not_fit_together_are_not_loaded(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2")
     asked = ("attention", "--text", SENTENCE, "--vs", model, "--dtype", "bfloat16", "--layer", "0")
     options = EngineOptions(dtype="bfloat16")

@@ -104,9 +104,7 @@ def test_in_half_precision_the_models_rounding_is_unexplained(tiny_model: TinyMo
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama"])
-def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
-    tiny_model: TinyModel, model_type: str
-) -> None:
+def test_pairs_are_singular_pairs_and_have_the_tokens_of_directions(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type)
     asked = ("--head", "L1H2", "--top", "3", "--first", "8")
     rows = exported(folder, "explain", *asked, "--text", TEXT, "--position", "9", "--key", "4")

@@ -496,9 +496,7 @@ def test_a_logit_difference_is_that_of_two_tokens_wherever_a_logit_is_shown(tiny
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma2"])
-def test_contributions_to_a_logit_difference_are_differences_and_add_up_to_it(
-    tiny_model: TinyModel, model_type: str
-) -> None:
+def test_contributions_to_a_difference_are_differences_and_add_up_to_it(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type, with_head=True)
     token, against = (f"#{each}" for each in Own(folder, model_type).logits().topk(5).indices[[1, 4]].tolist())
     both = exported(folder, "contributions", "--text", TEXT, "--token", token, "--against", against)

@@ -262,9 +262,7 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         assert places == sorted(places)
 
 
-def test_every_mistake_is_said_once_the_terminal_is_back(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_mistake_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def run(app: Explorer) -> None:
         app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
 

@@ -141,9 +141,7 @@ def test_a_variable_that_an_option_does_not_take_is_named() -> None:
     assert "attn-tui: ATTN_TUI_ENERGY: Invalid value for '--energy'" in done.stderr
 
 
-async def test_a_picture_as_text_has_a_character_for_each_level_and_leaves_the_view_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
         await press(pilot, "3")

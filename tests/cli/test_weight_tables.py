@@ -41,9 +41,7 @@ def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_of_products_that_are_zero_but_for_rounding_nothing_more_is_said(
-    tiny_copy: TinyModel, dtype: torch.dtype
-) -> None:
+def test_of_products_that_are_zero_but_for_rounding_no_more_is_said(tiny_copy: TinyModel, dtype: torch.dtype) -> None:
     """Head 0's factors are orthogonal in the head, head 1's in the model; bases are turned, and rounded in storing."""
     folder = tiny_copy("llama", with_head=True, num_key_value_heads=4)
     basis, inner = orthogonal(32), orthogonal(8)
@@ -164,9 +162,7 @@ def test_where_tokens_or_one_space_are_missing_cells_are_empty(tiny_model: TinyM
 
 
 @pytest.mark.parametrize("model_type", KEY_HEADS)
-def test_composition_lists_every_earlier_head_in_three_ways_the_strongest_first(
-    tiny_model: TinyModel, model_type: str
-) -> None:
+def test_composition_lists_earlier_heads_in_three_ways_strongest_first(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     table = exported(folder, "composition", "--head", "L1H2")
@@ -209,9 +205,7 @@ def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
     return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))
 
 
-def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_have_none(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
+def test_adapters_have_circuits_of_merged_weights_and_none_of_changes(tiny_model: TinyModel, tmp_path: Path) -> None:
     base = tiny_model("llama", with_head=True)
     factors = low_rank(f"{LAYER}.q_proj", 32, 32)
     folder = write_adapter(tmp_path / "adapter", str(base), factors)
@@ -273,12 +267,10 @@ def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
         worked_out(opened, "directions", Query(layer.name, 0, fold_norm=True))
 
 
-def check_ends(
-    rows: list[dict[str, str]], side: str, tokens: Tensor, direction: Tensor, top: int, *, known: int
-) -> None:
+def check_ends(rows: list[dict[str, str]], side: str, tokens: Tensor, along: Tensor, top: int, *, known: int) -> None:
     """Compare a side's rows with the tokens at both ends of a direction, and chance with 2,000 random directions."""
     table = tokens.detach().double().numpy()[:known]
-    met = table @ direction.numpy()
+    met = table @ along.numpy()
     drawn = np.random.default_rng(0).standard_normal((table.shape[1], 2000))
     by_chance = np.sort(table @ (drawn / np.linalg.norm(drawn, axis=0)), axis=0).mean(1)
     for end, ids, chance in (("largest", np.argsort(-met), by_chance[::-1]), ("smallest", np.argsort(met), by_chance)):
@@ -291,9 +283,7 @@ def check_ends(
 
 @pytest.mark.parametrize("model_type", KEY_HEADS)
 @pytest.mark.parametrize("matrix", ["QK", "OV"])
-def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
-    tiny_model: TinyModel, model_type: str, matrix: str
-) -> None:
+def test_directions_are_the_tokens_along_singular_vectors(tiny_model: TinyModel, model_type: str, matrix: str) -> None:
     folder = tiny_model(model_type, with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)

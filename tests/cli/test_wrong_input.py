@@ -90,9 +90,7 @@ def test_a_model_without_attention(tiny_copy: TinyModel) -> None:
         (("attention", "--text", "  "), "the sentence is empty"),
     ],
 )
-def test_what_the_model_or_the_machine_does_not_have(
-    tiny_model: TinyModel, options: tuple[str, ...], said: str
-) -> None:
+def test_what_the_model_or_machine_does_not_have(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
     assert said in refusal(tiny_model("llama"), *options)
 
 
@@ -161,10 +159,7 @@ def test_help_and_version_import_nothing_heavy() -> None:
         (["demo", "--foo"], "attn-tui: no such option"),
         (["export", "demo"], "attn-tui: missing argument 'VIEW'"),
         (["demo", "--energy", "3"], "attn-tui: invalid value for '--energy'"),
-        (
-            ["demo", "--theme", "pink"],
-            "attn-tui: invalid value for '--theme': there is no theme 'pink'; ",
-        ),
+        (["demo", "--theme", "pink"], "attn-tui: invalid value for '--theme': there is no theme 'pink'; "),
     ],
 )
 def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:

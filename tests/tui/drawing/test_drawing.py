@@ -77,9 +77,7 @@ def test_every_bound_is_the_least_weight_of_its_level(scale: Scale, count: int) 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
 @pytest.mark.parametrize("color_system", ["truecolor", "256"])
-def test_lightness_goes_one_way_from_the_background_of_every_theme(
-    background: tuple[int, int, int], color_system: str
-) -> None:
+def test_lightness_goes_one_way_from_every_background(background: tuple[int, int, int], color_system: str) -> None:
     colours = ramp(background, color_system)
     assert len(colours) == 16
     assert colours[0].triplet == background
@@ -314,9 +312,7 @@ def test_shorter_column_labels_end_at_the_cells() -> None:
         (17, 17, 2, ["to", "k…"]),
     ],
 )
-def test_column_labels_are_read_down_where_the_whole_map_leaves_room(
-    queries: int, height: int, cell: int, label: list[str]
-) -> None:
+def test_column_labels_are_read_down_where_room_is_left(queries: int, height: int, cell: int, label: list[str]) -> None:
     axes = lay_out(["tokenization"] * queries, ["tokenization"], 80, height, cell)
     assert axes.columns == (tuple(label),)
 
@@ -341,10 +337,7 @@ def test_every_row_label_is_as_wide_as_the_gutter(width: int, height: int) -> No
     assert {len(column) for column in axes.columns} == {axes.header}
 
 
-@pytest.mark.parametrize(
-    ("height", "seen"),
-    [(4, ["0", "64", "…", "…"]), (12, ["0", "64", "128", "192"])],
-)
+@pytest.mark.parametrize(("height", "seen"), [(4, ["0", "64", "…", "…"]), (12, ["0", "64", "128", "192"])])
 def test_no_index_is_shown_in_part(height: int, seen: list[str]) -> None:
     tokens = ["a"] * 250
     axes = lay_out_blocks(tokens, tokens, 64, 40, height)
@@ -381,9 +374,7 @@ def test_a_line_ends_with_its_values() -> None:
 
 
 @pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
-def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_signs(
-    background: tuple[int, int, int],
-) -> None:
+def test_colours_of_lines_stand_out_and_are_as_many_as_signs(background: tuple[int, int, int]) -> None:
     colours = line_colours(background)
     assert len(set(colours)) == len(SIGNS)
     assert min(contrast_ratio(colour, background) for colour in colours) >= 3, "WCAG 2.1 for what is not text"

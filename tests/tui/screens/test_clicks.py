@@ -100,9 +100,7 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
         assert begun == ["no/where"]
 
 
-async def test_the_mouse_over_a_removed_widget_is_no_error(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mouse_on_a_removed_widget_is_no_error(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
         await press(pilot, "3")
         heatmap = app.views.attention.heatmap
@@ -118,9 +116,7 @@ async def test_the_mouse_over_a_removed_widget_is_no_error(
             assert app.unexpected_error is None
 
 
-async def test_a_click_on_a_widget_that_is_not_painted_yet_is_no_error(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_click_on_an_unpainted_view_is_no_error(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
         monkeypatch.setattr(MainScreen, "_compositor_refresh", lambda screen: None)
         await type_keys(pilot, "right_square_bracket")

@@ -95,9 +95,7 @@ async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model
     assert (folder / f"{table}.jsonl").read_text() == run(*command).stdout + run(*command, "--head", "all").stdout
 
 
-async def test_the_name_and_folder_can_be_changed_and_no_file_is_overwritten_unasked(
-    tiny_model: TinyModel, folder: Path
-) -> None:
+async def test_names_can_be_changed_and_no_file_is_overwritten_unasked(tiny_model: TinyModel, folder: Path) -> None:
     other = folder / "other"
     other.mkdir()
     (other / "mine.jsonl").write_text("mine")
@@ -141,9 +139,7 @@ async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, fol
         await until(pilot, lambda: [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"])
 
 
-async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
-    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_esc_gives_up_a_long_file(tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def endlessly(pieces: Iterable[Table], *rest: Any) -> int:
         return write_parts(itertools.cycle(list(pieces)), *rest)
 
@@ -240,9 +236,7 @@ async def test_the_ending_of_a_typed_name_chooses_the_format(tiny_model: TinyMod
             assert (folder / f"b.{ending}").read_bytes().startswith(begin), "also after a picture"
 
 
-async def test_an_unfinished_table_is_written_at_a_second_enter_and_with_a_notice(
-    tiny_model: TinyModel, folder: Path
-) -> None:
+async def test_an_unfinished_table_is_written_if_asked_twice_with_a_notice(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         for number, (key, view) in enumerate((("w", "overview"), ("w", "heads"), ("2", "ranks")), 1):
             await press(pilot, key)

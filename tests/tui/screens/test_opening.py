@@ -51,9 +51,7 @@ async def until_chosen(pilot: Pilot[None], screen: ChooserScreen, name: str) -> 
     await until(pilot, lambda: screen.list.name_chosen == name)
 
 
-async def test_cached_models_are_listed_with_facts_and_missing_parts_filtered_and_opened(
-    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
-) -> None:
+async def test_cached_models_are_listed_found_and_opened(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
     for name in (NAME, "somebody/half"):
         hub.add(name, tiny_model("gpt2"))
         locate(name)
@@ -108,9 +106,7 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         assert "tiny1" in screen_text(app)
 
 
-async def test_tab_completes_paths_and_a_failure_keeps_the_screen_open(
-    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tab_completes_paths_and_failures_are_said(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny_copy("gpt2")
     (folder.parent / "another").mkdir()
     monkeypatch.chdir(folder.parent)
@@ -178,9 +174,7 @@ async def test_a_failing_second_model_leads_back_to_the_opening_screen(hub: Fake
         assert app.failure == ""
 
 
-async def test_models_opened_before_come_first_and_say_when_they_are_gone(
-    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
-) -> None:
+async def test_recent_models_come_first_and_say_if_gone(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
     for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
         remember_model(name, outline(name))
     async with opening_screen() as (app, _, screen):
@@ -209,9 +203,7 @@ async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> N
     assert all(row.startswith(("/m", "…m")) for row in rows)
 
 
-async def test_keys_typed_while_a_model_opens_go_only_to_the_opening_screen(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_while_a_model_opens_reach_no_view(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     open_model, may_open = Engine.open, threading.Event()
 
     def later(engine: Engine, *arguments: Any) -> Future[ModelOutline]:
@@ -287,9 +279,7 @@ async def test_the_cursor_follows_the_best_match_until_it_is_moved() -> None:
         await until_shown(pilot, "Enter opens org/tiny-one")
 
 
-async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tab_completes_names_and_then_goes_to_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opening_screen() as (app, pilot, screen):
         screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
         await type_keys(pilot, *"org/")
@@ -350,9 +340,7 @@ async def test_the_foot_of_the_opening_screen_follows_the_focus(hub: FakeHub, wi
         assert app.main.stores is not None, "a Hub that does not answer is left at once"
 
 
-async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
-    hub: FakeHub, tiny_model: TinyModel
-) -> None:
+async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: FakeHub, tiny_model: TinyModel) -> None:
     async with opening_screen((40, 12)) as (app, pilot, _):
         await until_shown(pilot, "the Hub cache is empty; type an id, such as gpt2")
         assert "the Hub cache is empty" in screen_text(app)
@@ -374,9 +362,7 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
         await until(pilot, lambda: app.theme != before)
 
 
-async def test_quoted_paths_addresses_and_files_of_a_model_open_it(
-    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
-) -> None:
+async def test_pasted_paths_addresses_and_files_are_opened(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
     hub.add("org/tiny", tiny_model("gpt2"))
     cached = locate("org/tiny").directory
     folder = tiny_model("gpt2")

@@ -156,9 +156,7 @@ async def test_closing_or_leaving_the_palette_before_it_is_mounted_is_no_error(i
         assert app.unexpected_error is None
 
 
-async def test_the_view_opened_by_the_palette_is_laid_out(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_view_opened_by_the_palette_is_laid_out(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         delay_update = app.delay_update
         monkeypatch.setattr(app, "delay_update", lambda: delay_update(0.3))  # the toolkit draws nothing for so long

@@ -158,9 +158,7 @@ async def test_ctrl_c_copies_no_text_that_was_selected_to_be_replaced(tiny_model
         assert app.clipboard == ""
 
 
-async def test_a_replaced_sentence_is_among_the_earlier_ones(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replaced_sentence_is_an_earlier_one(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     never = asyncio.Event()
     monkeypatch.setattr(Explorer, "_wait_for_frame", lambda app: never.wait())  # the first sentence's turn never comes
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
@@ -173,9 +171,7 @@ async def test_a_replaced_sentence_is_among_the_earlier_ones(
         assert app.main.sentence_input.value == "the cat"
 
 
-async def test_a_sentence_typed_before_the_model_is_open_is_read(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_sentence_typed_before_opening_is_read(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
     found = engine.open(str(tiny_model("gpt2")), lambda progress: None)
     monkeypatch.setattr(engine, "open", lambda *asked: opening)

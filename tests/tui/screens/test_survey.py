@@ -182,9 +182,7 @@ async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey: 
         await until_shown(pilot, readout(MODELS[0], 10, 0, 0))
 
 
-async def test_a_survey_that_has_nothing_yet_is_waited_for(
-    empty_survey: SurveyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_empty_survey_is_waited_for(empty_survey: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
     async with explorer_of(empty_survey, said="waiting for the survey's first checkpoint") as (_, pilot):
         small_survey(empty_survey.path)

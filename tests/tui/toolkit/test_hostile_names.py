@@ -180,9 +180,7 @@ async def test_a_name_with_a_newline_hides_none_of_the_models_facts(tiny_copy: T
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
-def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
-    tiny_model: TinyModel, debug: tuple[str, ...]
-) -> None:
+def test_what_a_crash_leaves_on_the_terminal_and_the_log_is_text(tiny_model: TinyModel, debug: tuple[str, ...]) -> None:
     code = (
         "import sys, tui.views.ranks_view\n"
         f"def broken(self, step): raise ZeroDivisionError({'x' + HOSTILE!r})\n"

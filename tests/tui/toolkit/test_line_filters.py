@@ -40,9 +40,7 @@ def test_characters_that_join_turn_or_move_are_filtered() -> None:
 
 @pytest.mark.parametrize("ascii_only", [False, True])
 @pytest.mark.parametrize("key", ["i", "B"])
-async def test_pasted_joined_emoji_leave_nothing_stale_on_the_screen(
-    ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_joined_emoji_leave_nothing_stale(ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with painted_explorer(size=(40, 24), ascii_only=ascii_only) as (app, pilot):
         await type_keys(pilot, key)

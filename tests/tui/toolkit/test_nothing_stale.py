@@ -24,9 +24,7 @@ WALK = (
 
 
 @pytest.mark.parametrize("size", [(80, 24), (154, 50)])
-async def test_nothing_stale_is_left_on_the_screen(
-    size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_stale(size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with painted_explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
         app.main.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
@@ -53,9 +51,7 @@ async def test_the_bar_of_a_restored_tree_is_in_place(tiny_model: TinyModel) -> 
 
 
 @pytest.mark.parametrize("sizes", [((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))])
-async def test_the_bars_of_a_map_are_in_place_after_resizing(
-    sizes: tuple[tuple[int, int], ...], tiny_model: TinyModel
-) -> None:
+async def test_a_maps_bars_are_placed_after_resizing(sizes: tuple[tuple[int, int], ...], tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         await type_keys(pilot, "3", "z", "j", "j", "j")
         for size in sizes:
@@ -67,9 +63,7 @@ async def test_the_bars_of_a_map_are_in_place_after_resizing(
 
 
 @pytest.mark.parametrize("opening", [(), ("question_mark",), ("ctrl+p",)])
-async def test_two_sizes_in_a_row_do_not_follow_each_other_for_ever(
-    opening: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_sizes_in_a_row_come_to_rest(opening: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     layouts: list[Size] = []
     lay_out = Compositor.reflow
 

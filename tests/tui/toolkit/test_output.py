@@ -73,9 +73,7 @@ def test_text_after_a_spacing_mark_is_in_place_on_every_terminal(taken: int, mon
 
 
 @pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
-def test_random_changes_leave_the_same_picture_as_whole_updates(
-    system: Literal["standard", "256", "truecolor"],
-) -> None:
+def test_random_changes_leave_the_picture_of_whole_updates(system: Literal["standard", "256", "truecolor"]) -> None:
     console = Console(color_system=system, force_terminal=True, width=40)
     draw = Random(system)
     of_system = Style.from_meta({"system": system})  # a style keeps the codes that it was first written with
