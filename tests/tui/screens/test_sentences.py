@@ -210,7 +210,7 @@ async def test_the_tokens_above_the_line_go_with_the_focus(tiny_model: TinyModel
         assert text.count("│ cat") == before == 1, text
 
 
-async def test_a_read_sentence_is_shown_again_without_running_the_model(tiny_model: TinyModel) -> None:
+async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_list(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
         for text in ("on the mat", "a dog"):
             app.main.read_sentence(text)
@@ -232,18 +232,20 @@ def test_an_earlier_sentence_is_shown_without_a_run_and_few_are_kept(tiny_model:
     layer = reader.anatomy.outline.layers[1].name
     runs: list[int] = []
     reader.model.register_forward_pre_hook(lambda *_: runs.append(1))
-    texts = [f"the cat {number}" for number in range(3)]
-    maps = []
-    for text in texts:
+    maps = {}
+    for text in ("the cat 0", "the cat 1", "the cat 2"):
         reader.read(text, no_hurry)
-        maps.append(reader.layer_maps(layer).weights)
-    for text, weights in zip(texts, maps, strict=True):
+        maps[text] = reader.layer_maps(layer).weights
+    for text, weights in maps.items():
         assert reader.read(text, no_hurry).text == text
         assert (reader.layer_maps(layer).weights == weights).all()
-    assert len(runs) == len(texts)
-    for number in range(EARLIER_SENTENCES + 3):
+    assert len(runs) == 3
+    for number in range(EARLIER_SENTENCES + 2):
         reader.read(f"a mat {number}", no_hurry)
-    assert len(reader._readings) == EARLIER_SENTENCES + 1
+    for number, more in ((1, 0), (0, 1)):
+        before = len(runs)
+        reader.read(f"a mat {number}", no_hurry)
+        assert len(runs) == before + more
 
 
 @pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
