@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,6 @@ FIELDS = (
 class Found:
     """The result of a command on one mutated folder; ``troubles`` are the rules that it broke."""
 
-    case: str
     mutation: str
     command: str
     troubles: tuple[str, ...]
@@ -95,7 +95,7 @@ class Found:
     said: str
 
 
-def write_models(place: Path, model_types: Iterable[str] = TYPES) -> list[Path]:
+def write_models(place: Path, model_types: Iterable[str]) -> list[Path]:
     """Write the folders that are mutated."""
     import torch
 
@@ -131,10 +131,8 @@ def write_adapter_of(base: Path, place: Path, **settings: Any) -> Path:
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path to every value inside a JSON value, or to the first ones in long lists and objects."""
-    inner = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
-    )
-    for key, each in inner[:80]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in itertools.islice(inner, 80):
         yield (*path, key)
         yield from _paths(each, (*path, key))
 
@@ -320,7 +318,7 @@ def _time_of(process: int) -> float:
     return sum(map(int, fields[11:13])) / TICKS  # user and system time (man 5 proc)
 
 
-def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_input: bool = True) -> Found:
+def watch(mutation: str, arguments: list[str], place: Path, *, has_input: bool) -> Found:
     """Run a command in a fork; stop it if it takes too much time or memory."""
     begin = time.monotonic()
     process = os.fork()
@@ -340,28 +338,23 @@ def watch(case: str, mutation: str, arguments: list[str], place: Path, *, has_in
         time.sleep(0.02)
     said = (place / "err").read_text(encoding="utf-8", errors="replace") if (place / "err").exists() else ""
     code = os.waitstatus_to_exitcode(status) if ended else -9
-    return Found(
-        case, mutation, " ".join(arguments[:1] + arguments[2:]), (*troubles, *_troubles(said, code, bool(ended))),
-        used, growth, code, said,
-    )  # fmt: skip
+    troubles += _troubles(said, code, bool(ended))
+    return Found(mutation, " ".join(arguments[:1] + arguments[2:]), tuple(troubles), used, growth, code, said)
 
 
-def _troubles(said: str, code: int, has_ended: bool) -> Iterator[str]:
+def _troubles(said: str, code: int, has_ended: bool) -> list[str]:
     """Name what is wrong with a command's exit code and its lines on standard error."""
-    if "unexpected" in said:
-        yield "unexpected"
-    if "Traceback" in said:
-        yield "traceback"
-    if has_ended and code not in (0, 1):
-        yield f"code {code}"
-    if code == 1 and "attn-tui: " not in said:
-        yield "nothing said"
-    if any(not line.startswith(("attn-tui: ", "  ")) for line in said.splitlines() if line.strip()):
-        yield "foreign line"
-    if any(len(line) > LONGEST_LINE for line in said.splitlines()):
-        yield "long line"
-    if any(ord(each) < 32 and each not in string.whitespace for each in said):
-        yield "control character"
+    lines = said.splitlines()
+    rules = {
+        "unexpected": "unexpected" in said,
+        "traceback": "Traceback" in said,
+        f"code {code}": has_ended and code not in (0, 1),
+        "nothing said": code == 1 and "attn-tui: " not in said,
+        "foreign line": any(not line.startswith(("attn-tui: ", "  ")) for line in lines if line.strip()),
+        "long line": any(len(line) > LONGEST_LINE for line in lines),
+        "control character": any(ord(each) < 32 and each not in string.whitespace for each in said),
+    }
+    return [name for name, is_broken in rules.items() if is_broken]
 
 
 def examine(folders: list[Path], case: str) -> Found:
@@ -371,7 +364,7 @@ def examine(folders: list[Path], case: str) -> Found:
         folder = Path(shutil.copytree(draw.choice(folders), Path(place) / "model"))
         mutation = mutate(folder, draw)
         command = [part.format(folder) for part in draw.choice(COMMANDS)]
-        return watch(case, mutation, command, Path(place), has_input=draw.random() < 0.8)
+        return watch(mutation, command, Path(place), has_input=draw.random() < 0.8)
 
 
 def prepare() -> None:
@@ -389,15 +382,11 @@ def prepare() -> None:
     for found in pkgutil.walk_packages(engine.__path__, "engine."):
         if "parquet" not in found.name:
             importlib.import_module(found.name)
-    _ = (
-        transformers.AutoModel,
-        transformers.AutoTokenizer,
-        transformers.modeling_utils,
-        transformers.AutoModelForCausalLM,
-    )
+    for name in ("AutoModel", "AutoTokenizer", "modeling_utils", "AutoModelForCausalLM"):
+        getattr(transformers, name)
 
 
-def main(tell: Callable[[str], None] = print) -> int:
+def main() -> int:
     """Examine cases, print those with troubles, and counts; return 1 if there were troubles."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=300)
@@ -416,10 +405,10 @@ def main(tell: Callable[[str], None] = print) -> int:
             counts[f"exit {found.code}"] += 1
             slowest, largest = max(slowest, found.seconds), max(largest, found.growth)
             if found.troubles or asked.case or found.seconds > SECONDS / 2:
-                tell(f"{found.case} | {found.command} | {found.mutation} | {', '.join(found.troubles)} | "
-                     f"{found.seconds:.1f} s, {found.growth >> 20} MB")  # fmt: skip
-                tell(f"    {found.said.strip()[: None if asked.case else 300]}")
-    tell(f"{dict(sorted(counts.items()))}; slowest {slowest:.1f} s, largest {largest >> 20} MB")
+                facts = f"{', '.join(found.troubles)} | {found.seconds:.1f} s, {found.growth >> 20} MB"
+                print(f"{case} | {found.command} | {found.mutation} | {facts}")
+                print(f"    {found.said.strip()[: None if asked.case else 300]}")
+    print(f"{dict(sorted(counts.items()))}; slowest {slowest:.1f} s, largest {largest >> 20} MB")
     return int(counts["fine"] < sum(count for name, count in counts.items() if name.startswith("exit")))
 
 
