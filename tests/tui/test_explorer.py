@@ -10,25 +10,16 @@ from textual.events import Key
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import edited_weights
-from tests.tui.explorer import explorer, press, screen_text, settle, shown, shown_map, type_keys, until, words
+from tests.tui.explorer import explorer, press, screen_text, see, settle, shown, shown_map, type_keys, until, words
 from tui.screens.help_screen import both
 from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
 
 TEXT = "the cat sat on the mat"
 
-WALKS: list[tuple[tuple[str, ...], Head | None]] = [
-    (("down",), Head("decoder", 0, 1)),
-    (("j", "j", "k"), Head("decoder", 0, 1)),
-    (("h",), Head("decoder", 0)),
-    (("left", "left", "left"), None),
-    (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
-    (("G", "l", "l", "l"), Head("decoder", 1, 0)),
-    (("g", "g"), None),
-    (("right_square_bracket",) * 6, Head("decoder", 1, 2)),
-    (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
-    (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
-    (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
-]
+WALKS = (
+    ("down", "L0H1"), ("j j k", "L0H1"), ("h", "L0"), ("left left left", "None"), ("h h l l j", "L0H1"),
+    ("G l l l", "L1H0"), ("g g", "None"), ("] ] ] ] ] ]", "L1H2"), ("] [", "L0H0"), ("j }", "L1H1"), ("j } {", "L0H1"),
+)  # fmt: skip
 """Keys, and where they lead from the first head."""
 
 
@@ -43,11 +34,9 @@ async def test_keys_walk_the_tree_and_none_is_lost_when_they_come_fast(tiny_mode
             await until(pilot, lambda: app.session.shown.selected == first)
             await settle(pilot)
             assert not tree.is_open(Head("decoder", 1, 0))
-            await press(pilot, *keys)
-            assert app.session.shown.selected == selected, keys
+            await see(pilot, *keys.split(), selected=selected, focus="view" if "l l l" in keys else "tree")
             assert tree.cursor_node is not None
-            assert tree.cursor_node.data == selected
-            assert app.views.active.has_focus_within == (keys == ("G", "l", "l", "l")), "the third l goes into a head"
+            assert tree.cursor_node.data == app.session.shown.selected
 
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
@@ -65,8 +54,7 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
         for key, pane in zip("123", panes, strict=True):
             await press(pilot, key)
             assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
-        await type_keys(pilot, "unbound:app.tree")
-        assert app.focused is app.main.tree_widget
+        await see(pilot, "unbound:app.tree", focus="tree")
 
 
 async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
@@ -96,8 +84,7 @@ async def test_a_terminal_that_is_tiny_for_a_while_loses_no_key(tiny_model: Tiny
         await pilot.resize_terminal(38, 24)
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        await type_keys(pilot, "j")
-        assert app.session.shown.selected == Head("decoder", 0, 1)
+        await see(pilot, "j", selected="L0H1")
 
 
 async def test_q_closes_what_lies_over_the_views(tiny_model: TinyModel) -> None:
@@ -140,22 +127,17 @@ async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
         await type_keys(pilot, "unbound:app.check")
         await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
-        await settle(pilot)
-        text = screen_text(app)
-        assert "decoder L1" in text
-        assert "verified with query/key norm" in text
+        await see(pilot, text="decoder L1")
+        await see(pilot, text="verified with query/key norm")
         await press(pilot, "escape")
         assert app.screen is app.screen_stack[0]
 
 
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
-        await press(pilot, "3")
-        attention = shown_map(app)
-        assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
-        assert "[│b│o│l│d│]│x│[│/│" in screen_text(app)
-        await press(pilot, "i")
-        assert "[bold]x[/bold] [/] [red" in screen_text(app)
+        await see(pilot, "3", text="[│b│o│l│d│]│x│[│/│")
+        assert "".join(shown_map(app).query_tokens) == "[bold]x[/bold] [/] [red"
+        await see(pilot, "i", text="[bold]x[/bold] [/] [red")
 
 
 async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy: TinyModel) -> None:
@@ -177,10 +159,10 @@ async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyM
     async with explorer(tiny_model("llama")) as (app, pilot):
         await type_keys(pilot, "j", "j")
         app.main.tree_widget.root.children[0].collapse()
-        await settle(pilot)
+        await see(pilot, selected="L0")
         node = app.main.tree_widget.cursor_node
         assert node is not None
-        assert node.data == app.session.shown.selected == Head("decoder", 0)
+        assert node.data == app.session.shown.selected
 
 
 async def test_the_second_of_two_views_shown_at_once_has_the_focus(tiny_model: TinyModel) -> None:
@@ -190,9 +172,7 @@ async def test_the_second_of_two_views_shown_at_once_has_the_focus(tiny_model: T
             for key in keys:
                 bound = app.screen.active_bindings[key]
                 await app.run_action(bound.binding.action, bound.node)
-            await settle(pilot)
-            assert app.views.active.view == view
-            assert app.focused in app.views.active.walk_children()
+            await see(pilot, view=view, focus="view")
 
 
 @pytest.mark.parametrize("keys", [("pageup",), ("enter", "enter", "enter")])
