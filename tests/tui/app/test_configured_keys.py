@@ -7,11 +7,10 @@ import re
 import pytest
 
 from engine.service.engine import Engine
-from engine.values.heads import Head
 from tests.cli.test_settings import call, configure
 from tests.conftest import TinyModel
 from tests.opening import run_apart
-from tests.tui.explorer import explorer, foot, notices, press, screen_text, type_keys
+from tests.tui.explorer import explorer, foot, notices, press, screen_text, see, type_keys
 from tui.app.explorer import Explorer
 from tui.app.main_screen import MainScreen
 from tui.app.start import Start
@@ -33,8 +32,7 @@ async def test_configured_keys_do_what_they_are_set_to_even_in_place_of_others()
     config = configure('[keys]\ntree.down = "q"\napp.zoom = "f8"\napp.palette = "ctrl+k"\n')
     assert config.all_problems() == ()
     async with explorer("demo", start=Start("demo", config=config)) as (app, pilot):
-        await press(pilot, "unbound:app.tree", "q")
-        assert app.session.shown.selected == Head("decoder", 0, 1)
+        await see(pilot, "unbound:app.tree", "q", selected="L0H1")
         await press(pilot, "f8")
         assert app.views.has_class("-zoomed")
         await press(pilot, "ctrl+k")
@@ -50,8 +48,7 @@ async def test_a_removed_key_does_nothing_and_is_named_nowhere() -> None:
     async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         assert not app._notifications
         assert "All room" not in foot(app)
-        await type_keys(pilot, "3", "2")
-        assert app.views.active.view == "spectra"
+        await see(pilot, "3", "2", view="spectra")
         await type_keys(pilot, "z")
         assert not app.views.has_class("-zoomed")
         assert [key_of(app, name) for name in ("app.zoom", "app.ranks")] == [":zoom", ":ranks"]
@@ -97,17 +94,13 @@ async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(ti
         (said,) = notices(app)
         assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
         assert re.search(r" f7 Sentence .*f6 Export .*q Quit", foot(app))
-        await press(pilot, "j")
-        assert app.session.shown.selected == Head("decoder", 0, 0)
-        await press(pilot, "f8", "f8", "k")
-        assert app.session.shown.selected == Head("decoder", 0, 1)
-        for key, view in (("2", "overview"), ("f2", "ranks")):
-            await type_keys(pilot, key)
-            assert app.views.active.view == view
+        await see(pilot, "j", selected="L0H0")
+        await see(pilot, "f8", "f8", "k", selected="L0H1")
+        await see(pilot, "2", view="overview")
+        await see(pilot, "f2", view="ranks")
         app.clear_notifications()
-        await press(pilot, "3", "f9")
-        assert "press f7 and type a sentence" in screen_text(app)
-        assert "sentence f7: type a sentence, Enter reads it" in screen_text(app)
+        await see(pilot, "3", "f9", text="press f7 and type a sentence")
+        await see(pilot, text="sentence f7: type a sentence, Enter reads it")
         assert notices(app) == [how_to_pin("P", "f9")]
         app.clear_notifications()
         for typed, line in (("export", r"f6\s+Export"), ("ranks", r"(R f2|f2 R)\s+Ranks")):

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, outline_of, press, settle, until
+from tests.tui.explorer import explorer, outline_of, press, see, settle, until
 from tests.tui.invariants import disagreements
 from tests.tui.monkey_actions import has_ended, send_key
 from tui.app.explorer import Explorer
@@ -69,40 +69,30 @@ async def test_a_view_left_at_once_does_not_take_the_focus_back() -> None:
         for view in "wTCA":
             await press(pilot, "unbound:app.tree")
             burst(app, view, "escape", "1")
-            await settle(pilot)
-            assert app.focused is app.views.spectra.graph, view
+            await see(pilot, view="spectra", focus="view")
             assert not list(disagreements(app)), view
 
 
 async def test_letters_and_pasted_text_go_where_the_key_before_them_leads() -> None:
     async with explorer("demo", text="One day", head="L0H0") as (app, pilot):
-        for keys, said in (
-            (("i", "home", *"it is qB"), "it is qBOne day"),
-            (("i", *"it is q"), "it is q"),
-            (("slash", *"/?q"), "/?q"),
-            (("colon", *"L3q"), "L3q"),
-            (("colon", *":iq"), ":iq"),
-            (("ctrl+p", *"qBe"), "qBe"),
-            (("w", "w", "slash", *"qi"), "qi"),
-            (("S", "slash", *"qB"), "qB"),
-            (("question_mark", "slash", *"qz"), "qz"),
-            (("B", *"qi/B"), "qi/B"),
-        ):
-            burst(app, *keys)
+        for opening, typed, said in (
+            ("i home", "it is qB", "it is qBOne day"), ("i", "it is q", "it is q"), ("slash", "/?q", "/?q"),
+            ("colon", "L3q", "L3q"), ("colon", ":iq", ":iq"), ("ctrl+p", "qBe", "qBe"), ("w w slash", "qi", "qi"),
+            ("S slash", "qB", "qB"), ("question_mark slash", "qz", "qz"), ("B", "qi/B", "qi/B"),
+        ):  # fmt: skip
+            burst(app, *opening.split(), *typed)
             await settle(pilot)
-            assert isinstance(app.focused, Input), keys
-            assert app.focused.value == said, keys
+            assert isinstance(app.focused, Input), opening
+            assert app.focused.value == said, opening
             burst(app, *["escape"] * 4)
-            await settle(pilot)
-            assert app.main.tree_widget.has_focus, keys
+            await see(pilot, focus="tree")
         assert app._driver is not None
         app._driver.send_message(events.Paste("qBi"))
         burst(app, "i", "ctrl+u")
         app._driver.send_message(events.Paste("one\ntwo"))
         burst(app, "enter", "unbound:app.tree")
-        await settle(pilot)
+        await see(pilot, focus="tree")
         assert app.session.shown.sentence == "one two"
-        assert app.focused is app.main.tree_widget
 
 
 async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:
@@ -141,9 +131,7 @@ async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyM
     async with app.run_test(size=(80, 24)) as pilot:
         burst(app, "right_square_bracket", "j", "2")
         begun.set()
-        await settle(pilot)
-        assert (str(app.session.shown.selected), app.views.active.view) == ("L0H2", "ranks")
-        assert app.focused is app.views.ranks.grid
+        await see(pilot, selected="L0H2", view="ranks", focus="view")
 
 
 async def test_a_selection_before_the_first_head_is_shown_stays(
@@ -157,8 +145,8 @@ async def test_a_selection_before_the_first_head_is_shown_stays(
         await drawn(app)
 
     monkeypatch.setattr(Explorer, "_wait_for_frame", later)
-    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
-        assert app.session.shown.selected is None
+    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, pilot):
+        await see(pilot, selected="None")
         assert list(disagreements(app)) == []
         assert app.is_idle, "the rest of the model has been asked for, and is there"
 
@@ -192,9 +180,8 @@ async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, mo
             send_key(app, key)
         await until(pilot, lambda: app.main.sentence_input.value.endswith("half"))
         may_open.set()
-        await settle(pilot)
+        await see(pilot, view="spectra")
         assert app.session.shown.sentence == "the dog"
-        assert app.views.active is app.views.spectra
         assert app.views.spectra.scale == "linear"
         assert app.session.shown.overview == MEASURES[MEASURES.index("qk_stable_rank") + 1]
         assert app.session.shown.overview.endswith(f"_{app.session.shown.measure}"), "in the tree too"
@@ -205,8 +192,7 @@ async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, mo
 
 async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
-        await pilot.press("2", "colon")
-        assert app.focused is app.main.prompt.input
+        await see(pilot, "2", "colon", focus="prompt")
         app.views.go_to("overview", takes_focus=False)
         await press(pilot, "escape")
         assert app.views.overview.map.has_focus or app.main.tree_widget.has_focus

@@ -7,14 +7,13 @@ from textual import events
 
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import change_to
-from tests.tui.explorer import click, explorer, mouse_event, opening_screen, press, resize, settle, type_keys
+from tests.tui.explorer import click, explorer, mouse_event, opening_screen, press, resize, see, settle, type_keys
 from tests.tui.invariants import disagreements
 
 
 async def test_the_view_gets_the_focus_when_the_tree_is_hidden() -> None:
     async with explorer("demo", size=(200, 60)) as (app, pilot):
-        await type_keys(pilot, "z", "unbound:app.tree")
-        assert app.main.tree_widget.has_focus, "there is room for it beside a view that is zoomed"
+        await see(pilot, "z", "unbound:app.tree", focus="tree")  # there is room for it beside a view that is zoomed
         await resize(pilot, 100, 30)
         assert not app.main.tree_widget.display
         assert app.views.overview.map.has_focus
@@ -22,8 +21,7 @@ async def test_the_view_gets_the_focus_when_the_tree_is_hidden() -> None:
         before = app.views.overview.map.head
         await type_keys(pilot, "right")
         assert app.views.overview.map.head != before, "the keys are the view's"
-        await type_keys(pilot, "escape")
-        assert app.main.tree_widget.has_focus, "escape leads to the tree, and shows it"
+        await see(pilot, "escape", focus="tree")  # which that shows
 
 
 async def test_the_focused_view_is_active_at_once_and_stays_on_a_smaller_screen() -> None:
@@ -50,8 +48,7 @@ async def test_a_click_outside_the_screen_keeps_the_focus() -> None:
 
 async def test_a_model_without_the_zoomed_view_focuses_another_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), other=tiny_model("llama")) as (app, pilot):
-        await press(pilot, "unbound:app.changes", "z")
-        assert app.views.active.view == "changes"
+        await see(pilot, "unbound:app.changes", "z", view="changes")
         await change_to(pilot, tiny_model("gpt2"))
         assert not app.main.tree_widget.display
         assert not list(disagreements(app))
@@ -103,10 +100,7 @@ async def test_the_focus_follows_the_shown_view_but_stays_in_the_tree(size: tupl
         await press(pilot, "4")
         for view in ("overview", "spectra", "directions", "attention"):
             app.views.go_to(view, takes_focus=False)
-            await pilot.pause()
-            assert app.views.active.view == view
-            assert app.views.active.has_focus_within
+            await see(pilot, view=view, focus="view")
         app.main.action_tree()
         app.views.go_to("ranks", takes_focus=False)
-        await pilot.pause()
-        assert app.main.tree_widget.has_focus
+        await see(pilot, view="ranks", focus="tree")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.values.heads import Head
-from tests.tui.explorer import explorer, press, resize, screen_text
+from tests.tui.explorer import explorer, press, resize, screen_text, see
 from tui.app.start import Start
 
 FIRST = Start("demo", is_restoring=True)
@@ -16,17 +15,14 @@ FIRST = Start("demo", is_restoring=True)
     ("space", "overview"), ("escape", "overview"),
 ])  # fmt: skip
 async def test_the_guide_names_a_head_and_its_keys_go_there(key: str, view: str) -> None:
-    head = Head("decoder", 1, 0)
     async with explorer("demo", start=FIRST) as (app, pilot):
         lines = screen_text(app).splitlines()[1:4]
         assert "32 heads" in lines[0]
         assert "L1H0 is an induction head" in lines[1]
-        assert app.session.shown.selected == head
         assert app.main.guide.region.height == 3
-        await press(pilot, key)
+        await see(pilot, selected="L1H0")
+        await see(pilot, key, selected="L1H0", view=view, off="L1H0" if key == "space" else "")
         assert not app.main.guide.display
-        assert (app.session.shown.selected, app.views.active.view) == (head, view)
-        assert app.session.shown.off.heads == ((head,) if key == "space" else ())
 
 
 async def test_the_guide_is_shown_once() -> None:
@@ -40,9 +36,8 @@ async def test_after_the_first_key_the_selection_is_the_persons() -> None:
     async with explorer("demo", start=FIRST) as (app, pilot):
         await press(pilot, "right_square_bracket")
         assert "L1H0 is an induction head. Selected: " in screen_text(app).splitlines()[2]
-        await press(pilot, "3")
+        await see(pilot, "3", selected="L1H1")
         assert not app.main.guide.display
-        assert app.session.shown.selected == Head("decoder", 1, 1)
 
 
 async def test_the_guide_is_shown_only_with_room_and_saved_state() -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, notices, press, screen_text, settle, shown, type_keys, until
+from tests.tui.explorer import active_table, explorer, notices, press, see, settle, title, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.state.saved_state import model_key, place_of, remember, remember_guide
-from tui.views.table_view import TablePane
 
 
 @pytest.fixture(autouse=True)
@@ -36,16 +34,12 @@ def restoring(model: Path, **asked: Any) -> AbstractAsyncContextManager[tuple[Ex
 async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     async with restoring(model, text="a cat sat") as (app, pilot):
-        await press(pilot, *keys)
-        assert app.views.active.view == view
+        await see(pilot, *keys, view=view)
         await app.action_quit()
     async with restoring(model, text="a cat sat") as (app, pilot):
-        assert app.views.active.view == view
         assert app.views.active.size
-        assert seen in screen_text(app)
-        await press(pilot, "3", *keys[-1])
-        assert app.views.active.view == view
-        assert app.views.active.has_focus_within
+        await see(pilot, view=view, text=seen)
+        await see(pilot, "3", *keys[-1], view=view, focus="view")
 
 
 @pytest.mark.parametrize("keys", [("3", "j", "i", *"a dog"), ("3", "i", *"a dog", "tab")])
@@ -78,10 +72,10 @@ async def test_a_table_is_restored_even_if_the_tree_is_faster_than_the_view(
     key = model_key(str(model), None)
     remember(key, {"model": key, "view": "circuits", "head": "decoder.L0H2"})
     async with restoring(model) as (app, pilot):
-        await until(pilot, lambda: isinstance(app.views.active, TablePane))
+        await until(pilot, lambda: app.views.active.view == "circuits")
         await settle(pilot)
         assert active_table(app).shown is not None
-        assert "L0H2" in shown(app.views.active.title_line)
+        assert "L0H2" in title(app)
 
 
 async def test_pins_are_restored_if_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
@@ -94,27 +88,23 @@ async def test_pins_are_restored_if_the_model_has_the_heads(tiny_copy: TinyModel
     assert "decoder.L0H0,decoder.L0H1" in said
     place.write_text(said.replace("decoder.L0H0,", "decoder.L77H0,nonsense,decoder.L1,"), encoding="utf-8")
     async with restoring(model) as (app, pilot):
-        assert [str(head) for head in app.session.shown.pins] == ["L0H1"]
-        assert "H1*" in screen_text(app)
+        await see(pilot, pinned="L0H1", text="H1*")
         await app.action_quit()
     place.write_text(said.replace("decoder.L0H0,decoder.L0H1", "").replace("spectra", "compare"), encoding="utf-8")
     async with restoring(model) as (app, pilot):
-        assert app.views.active is app.views.overview
+        await see(pilot, view="overview")
         assert not app._notifications
 
 
 async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: TinyModel) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with restoring(model) as (app, pilot):
-        await press(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o")
-        assert app.session.shown.off.heads
+        await see(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o", off="L0H0")
         await app.action_quit()
     async with restoring(model) as (app, pilot):
-        table = active_table(app)
-        assert table.view == "heads"
-        assert table.current_filter is None
-        assert list(table.grid.order) == list(range(8))
-        assert not app.session.shown.off.heads
+        await see(pilot, view="heads", off="")
+        assert active_table(app).current_filter is None
+        assert list(active_table(app).grid.order) == list(range(8))
 
 
 async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: TinyModel) -> None:
@@ -124,21 +114,18 @@ async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: T
         await press(pilot, "right_curly_bracket", "right_square_bracket", "m", "plus", "4")
         await app.action_quit()
     async with restoring(model) as (app, pilot):
-        assert app.session.shown.selected == Head("decoder", 1, 1)
-        assert app.views.active.view == "circuits"
+        await see(pilot, selected="L1H1", view="circuits")
         assert app.main.sentence_input.value == app.session.shown.sentence == "a cat"
         await press(pilot, "2")
-        assert "ε 0.02" in shown(app.views.ranks.title_line)
-        assert "participation ratio" in shown(app.views.ranks.title_line)
+        assert "participation ratio (energy ε 0.02)" in title(app)
         await app.action_quit()
-    async with restoring(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False) as (app, _):
-        assert app.session.shown.selected == Head("decoder", 0, 2)
-        assert app.session.shown.sentence == "the mat"
-        assert app.session.shown.epsilon == 0.1
+    async with restoring(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False) as (app, pilot):
+        await see(pilot, selected="L0H2")
+        assert (app.session.shown.sentence, app.session.shown.epsilon) == ("the mat", 0.1)
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
-    async with explorer(model) as (app, _):
-        assert (app.session.shown.selected, app.session.shown.sentence) == (Head("decoder", 0, 0), None)
-        assert app.views.active is app.views.overview
+    async with explorer(model) as (app, pilot):
+        await see(pilot, selected="L0H0", view="overview")
+        assert app.session.shown.sentence is None
 
 
 async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(tiny_copy: TinyModel) -> None:
@@ -153,9 +140,8 @@ async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(tiny
     assert "decoder.L0H2" in said
     place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
     assert "a view of old" in place.read_text(encoding="utf-8")
-    async with restoring(model) as (app, _):
-        assert app.session.shown.selected == Head("decoder", 0, 0)
-        assert app.views.active is app.views.overview
+    async with restoring(model) as (_, pilot):
+        await see(pilot, selected="L0H0", view="overview")
 
 
 async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_else_fails(
@@ -166,5 +152,4 @@ async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_els
         (said,) = notices(app)
         assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
         assert not app.main.guide.display, "the head was asked for"
-        await press(pilot, "j")
-        assert app.session.shown.selected == Head("decoder", 0, 1)
+        await see(pilot, "j", selected="L0H1")
