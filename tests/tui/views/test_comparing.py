@@ -131,9 +131,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: 
         assert drawn(pane)[0].values.shape != weights[0].shape
 
 
-async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_one(
-    tiny_model: TinyModel, folder: Path
-) -> None:
+async def test_a_difference_is_the_selected_map_less_the_first_pinned_one(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press(pilot, "P C", "C C")
         pane = compared(app, Side.DIFFERENCE)
@@ -178,6 +176,10 @@ async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, fo
 
         await press(pilot, "A")
         pane = heads_of(app)
+        for scale in ("log", "root"):
+            assert pane.maps.scale == scale
+            assert f" {scale} " in f" {shown(pane.legend_line)}"
+            await press(pilot, "s")
         block = pane.maps._tiles.block
         assert block > 1
         for number, pooled in pane.maps.maps.items():

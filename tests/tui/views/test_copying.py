@@ -33,9 +33,7 @@ async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
         assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
 
 
-async def test_a_row_is_copied_also_when_its_map_leaves_the_screen_before_the_weights_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_row_is_copied_though_its_map_leaves_before_the_weights_come(monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         await press_slowly(pilot, "3")
         heatmap, stores = app.views.attention.heatmap, app.main.stores
@@ -116,9 +114,7 @@ async def test_no_message_covers_the_line_of_the_palette() -> None:
                 assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
 
 
-async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cell_row_and_view_are_copied_as_written(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX", "yes")
     async with explorer(tiny_model("llama", with_head=True), text=TEXT) as (app, pilot):
         for view in "1234":

@@ -45,9 +45,7 @@ def whole_layer(folder: Path, view: str, *options: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("distance", ["0", "3", "40"])
-def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_stay(
-    tiny_model: TinyModel, distance: str
-) -> None:
+def test_spectra_at_a_distance_are_those_of_turned_keys_and_others_stay(tiny_model: TinyModel, distance: str) -> None:
     folder = tiny_model("llama")
     rows, plain = whole_layer(folder, "spectrum", "--distance", distance), whole_layer(folder, "spectrum")
     circuits = dense_qk(folder, 1, int(distance))

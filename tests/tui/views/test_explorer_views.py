@@ -78,9 +78,7 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
             assert line(app.views.ranks, grid.cursor[0])[0] == "all"
 
 
-async def test_a_filter_of_the_ranks_leaves_and_exports_the_matching_numbers(
-    tiny_model: TinyModel, folder: Path
-) -> None:
+async def test_a_filter_of_the_ranks_leaves_and_exports_what_matches(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "2")
         pane, table = app.views.ranks, app.views.active.table_on_screen()
@@ -137,9 +135,7 @@ ROLLOUT = MapName("decoder", None, None, is_rollout=True)
         ("L1", [LAYER_MEAN, STACK_MEAN, ROLLOUT]),
     ],
 )
-async def test_a_goes_through_the_means_and_each_is_another_map(
-    tiny_model: TinyModel, selected: str, maps: list[MapName]
-) -> None:
+async def test_a_goes_through_the_means_and_back(tiny_model: TinyModel, selected: str, maps: list[MapName]) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head=selected) as (app, pilot):
         await press(pilot, "3")
         for name in (*maps, maps[0]):
@@ -176,14 +172,9 @@ async def test_one_key_writes_the_same_table_as_the_export_command(tiny_model: T
                 assert file.read_text(encoding="utf-8") == expected
 
 
-async def test_it_says_where_it_cannot_write(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
+async def test_it_says_where_it_cannot_write(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        gone.rmdir()
+        folder.rmdir()
         said = "the current folder is gone; start attn-tui in another one to write files"
         await see(pilot, "1", "e", "v", text=said)
         assert app.is_running
@@ -222,9 +213,7 @@ async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() 
     ("asked", "of_spectra", "of_maps"),
     [(True, "log", ("log", "log")), (False, "linear", ("linear", "linear")), (None, "log", ("linear", "log"))],
 )
-async def test_spectra_and_maps_start_on_the_requested_scale(
-    asked: bool | None, of_spectra: str, of_maps: tuple[str, str]
-) -> None:
+async def test_spectra_and_maps_start_as_asked(asked: bool | None, of_spectra: str, of_maps: tuple[str, str]) -> None:
     async with explorer("demo", start=Start("demo", text="a", log_scale=asked)) as (app, pilot):
         await press(pilot, "P", "]")
         for text, of_map in zip(("the cat", "the cat sat on the mat " * 20), of_maps, strict=True):

@@ -70,9 +70,7 @@ def test_off_takes_a_layer_or_several_heads(tiny_model: TinyModel) -> None:
         ("", "L0H0", False, "", "all heads are on"),
     ],
 )
-def test_switching_heads_names_those_switched_just_now_first(
-    before: str, heads: str, is_off: bool, after: str, said: str
-) -> None:
+def test_heads_switched_just_now_are_named_first(before: str, heads: str, is_off: bool, after: str, said: str) -> None:
     off, named = (tuple(parse_head(name, ("decoder",)) for name in text.split()) for text in (before, heads))
     now = switch_heads(Off(off), named, is_off=is_off)
     assert " ".join(map(str, now.heads)) == after

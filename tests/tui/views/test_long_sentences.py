@@ -16,8 +16,7 @@ from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
-from tests.tui.explorer import active, explorer, notices, press, see, shown, shown_map, title, words
-from tui.views.layer_maps_view import HeadsPane
+from tests.tui.explorer import explorer, notices, press, see, shown, shown_map, title, words
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520
@@ -66,9 +65,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(model: Path, la
         assert shown(app.views.attention.readout_line).endswith("1.0000")
 
 
-async def test_heads_layers_and_means_follow_and_leave_earlier_maps_as_they_were(
-    model: Path, layers: list[Map]
-) -> None:
+async def test_heads_layers_and_means_follow_and_leave_earlier_maps_alone(model: Path, layers: list[Map]) -> None:
     seen = []
     async with explorer(model, text=TEXT) as (app, pilot):
         await pilot.press("3", "<")
@@ -95,21 +92,7 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(model: Path) -> No
         assert shown_map(app).window.block == 1
 
 
-async def test_small_maps_have_the_scale_of_the_large_one_until_a_person_chooses(model: Path) -> None:
-    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
-        for text, key, scale in (
-            (TEXT, "A", "log"), ("the cat sat", "A", "linear"), (TEXT, "A", "log"), (TEXT, "s", "root"),
-        ):  # fmt: skip
-            app.main.read(text)
-            await press(pilot, key)
-            pane = active(app, HeadsPane)
-            assert pane.maps.scale == scale
-            assert f" {scale} " in f" {shown(pane.legend_line)}"
-
-
-async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
-    model: Path, layers: list[Map], folder: Path
-) -> None:
+async def test_one_key_writes_every_weight_of_a_map_shown_pooled(model: Path, layers: list[Map], folder: Path) -> None:
     async with explorer(model, text=TEXT, head="L1H3") as (app, pilot):
         await press(pilot, "3", "e", "v")
         assert notices(app)[0].startswith(f"{CONTEXT**2:,} rows, ")
@@ -119,9 +102,7 @@ async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
     assert [int(row["key"]) for row in rows[:CONTEXT]] == list(range(CONTEXT))
 
 
-async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_maps_that_do_not_fit_are_refused_and_spectra_work(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer(model, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
         monkeypatch.setattr(attention_maps, "UNCHECKED_BYTES", 0)
         monkeypatch.setattr(memory, "free_memory", lambda: 1000)

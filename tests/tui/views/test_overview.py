@@ -58,9 +58,7 @@ async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: T
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
-async def test_the_heads_with_the_largest_and_smallest_values_stand_beside_the_map(
-    tiny_model: TinyModel, size: tuple[int, int]
-) -> None:
+async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyModel, size: tuple[int, int]) -> None:
     model = tiny_model("llama")
     async with explorer(model, size=size) as (app, pilot):
         values = {head: float(str(cell)) for head, cell in column(model, "qk_stable_rank").items()}
@@ -88,9 +86,7 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
             assert app.views.overview.map.head == Head("decoder", layer, head)
 
 
-async def test_a_head_that_is_asked_for_opens_with_its_spectra_and_w_and_enter_go_to_and_fro(
-    tiny_model: TinyModel,
-) -> None:
+async def test_a_head_that_is_asked_for_opens_with_spectra_and_w_and_enter_go_to_and_fro(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
         drawn = app.views.overview.map
         await see(pilot, view="spectra")
@@ -137,9 +133,7 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
 
 
-async def test_epsilon_changes_the_values_and_s_changes_the_scale_if_there_is_a_logarithm(
-    tiny_model: TinyModel,
-) -> None:
+async def test_epsilon_changes_the_values_and_s_the_scale_if_there_is_a_logarithm(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         app.session.change(**overview_fields("ov_energy_rank"))

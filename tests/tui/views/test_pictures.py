@@ -37,9 +37,7 @@ def read_on(root: ElementTree.Element) -> Iterator[tuple[str, Color, Color]]:
         yield "".join(text.itertext()), Color.parse(fills[text.attrib["class"]]), Color.parse(ground)
 
 
-async def test_letters_are_legible_in_pictures_of_the_terminals_own_colours(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_letters_of_pictures_are_legible_in_ansi_themes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with explorer("demo", size=(80, 24)) as (app, pilot):
         for theme in ("ansi", "ansi-dark", "ansi-light"):

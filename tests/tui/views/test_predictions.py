@@ -125,9 +125,7 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Pat
         assert np.allclose(shown_map(app).values, before, atol=1e-6)
 
 
-async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2", with_head=True, num_hidden_layers=3)
     table, layers = Engine.table, []
     async with explorer(model, text=TEXT) as (app, pilot):
@@ -227,9 +225,7 @@ def pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("model_type", ["llama", "bert"])
-def test_a_comparison_has_the_numbers_of_each_model_by_itself(
-    model_type: str, tiny_model: TinyModel, tmp_path: Path
-) -> None:
+def test_a_comparison_has_each_models_own_numbers(model_type: str, tiny_model: TinyModel, tmp_path: Path) -> None:
     model = tiny_model(model_type, with_head=True)
     other = tuned(model, tmp_path / "tuned")
     alone = [exported(each, "predictions", "--text", SHORT, "--top", ALL) for each in (model, other)]
@@ -345,9 +341,7 @@ async def open_lens(model: Path, size: tuple[int, int] = (80, 24)) -> AsyncItera
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
-async def test_the_last_layer_is_on_top_and_the_cursor_starts_at_the_prediction(
-    model: Path, size: tuple[int, int]
-) -> None:
+async def test_the_last_layer_is_on_top_and_the_cursor_at_the_prediction(model: Path, size: tuple[int, int]) -> None:
     async with open_lens(model, size) as (app, _):
         table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
         tokens = 1 + max(int(str(row[ROW["position"]])) for row in table)

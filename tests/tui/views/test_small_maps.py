@@ -168,9 +168,7 @@ async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -
 
 
 @pytest.mark.parametrize(("no_color", "seen"), [("", "▀?   "), ("1", "█?█  ")])
-async def test_nan_has_its_sign_in_both_halves_of_a_cell(
-    no_color: str, seen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_both_halves_of_a_cell_mark_nan(no_color: str, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     if no_color:
         monkeypatch.setenv("NO_COLOR", no_color)

@@ -151,9 +151,7 @@ async def test_a_view_without_a_table_for_the_selection_says_what_to_choose(tiny
         assert {row[1] for row in rows(active_table(app).shown)} == {1}
 
 
-async def test_a_table_that_fails_says_why_and_others_still_work(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_table_says_why_and_others_work(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     answer: Future[Table] = Future()
     answer.set_exception(EngineError("there are no rows for this one"))
     async with explorer(tiny_model("t5"), head="encoder.L0H0") as (_, pilot):
@@ -274,9 +272,7 @@ def test_no_part_of_a_tensor_is_larger_than_asked(tiny_model: TinyModel, monkeyp
     ("added", "note"),
     [(0, "stored a second time"), (1, "stored separately, and different from transformer.wte.weight")],
 )
-def test_notes_name_tensors_stored_twice_and_tensors_without_a_norm(
-    tiny_copy: TinyModel, added: int, note: str
-) -> None:
+def test_notes_name_tensors_stored_twice_and_those_without_a_norm(tiny_copy: TinyModel, added: int, note: str) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     with edited_weights(folder) as tensors:
         unembedding = tensors["lm_head.weight"] = tensors["transformer.wte.weight"] + added
@@ -314,9 +310,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed_and_numbers_without_a_norm
     }
 
 
-def test_weights_are_listed_before_any_is_read_and_none_is_read_twice(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_listed_first_and_none_read_twice(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     parts = FolderSource.parts
 
@@ -356,9 +350,7 @@ def test_a_live_module_has_the_table_of_its_numbers_as_they_are_now(tiny_model: 
     assert after == before
 
 
-async def test_the_weights_are_those_of_the_export_and_are_filtered_while_a_filter_is_typed(
-    tiny_model: TinyModel, folder: Path
-) -> None:
+async def test_weights_are_as_exported_and_filtered_while_one_types(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("gpt2", with_head=True)
     async with explorer(model, head="L1H2", engine=Engine(EngineOptions(use_cache=False))) as (app, pilot):
         await press(pilot, "unbound:app.weights")

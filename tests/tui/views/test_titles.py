@@ -167,9 +167,7 @@ NINE = [(0, number) for number in range(9)]
         ("overview", [Part("qk_identity_distance", " "), fact_part("ε 0.01")], 28, "qk_identity_distance"),
     ],
 )  # fmt: skip
-def test_a_title_drops_the_views_name_last_and_cuts_no_number(
-    view: str, parts: Sequence[Part], width: int, seen: str
-) -> None:
+def test_a_title_drops_its_view_last_and_no_digits(view: str, parts: Sequence[Part], width: int, seen: str) -> None:
     assert Title.of(view, parts).fit(width).plain == seen
 
 
@@ -214,16 +212,12 @@ COMPOSITION = Title.of("composition", [one(1, 0)], words="from_layer > 0 and fro
         (COMPOSITION, 26, "composition L1H0  from_la…"),
     ],
 )  # fmt: skip
-def test_a_title_keeps_its_state_longest_then_the_count_and_a_filter_longer_than_facts(
-    title: Title, width: int, seen: str
-) -> None:
+def test_a_title_keeps_its_state_longest_then_its_count_filter_and_facts(title: Title, width: int, seen: str) -> None:
     assert fit(title.fit(width).plain, width).rstrip() == seen
 
 
 @pytest.mark.parametrize("size", [(100, 30), (160, 50), (99, 30), (100, 29)])
-async def test_a_large_screen_has_titles_in_frames_and_a_small_one_in_lines(
-    tiny_model: TinyModel, size: tuple[int, int]
-) -> None:
+async def test_titles_are_in_frames_on_large_screens_alone(tiny_model: TinyModel, size: tuple[int, int]) -> None:
     async with explorer(tiny_model("llama"), head="L1H0", size=size) as (app, pilot):
         app.session.change(measure="energy_rank")
         await press(pilot, "2")

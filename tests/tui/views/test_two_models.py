@@ -169,9 +169,7 @@ def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> Non
 
 @pytest.mark.parametrize("color_system", ["truecolor", "256"])
 @pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
-def test_larger_differences_are_farther_from_the_background_on_both_sides(
-    background: tuple[int, int, int], color_system: str
-) -> None:
+def test_larger_differences_stand_out_more_on_both_sides(background: tuple[int, int, int], color_system: str) -> None:
     styles = level_styles(background, color_system, is_signed=True)
     colours = [style.bgcolor.get_truecolor() for style in styles if style.bgcolor is not None]
     assert len(set(colours)) == 15

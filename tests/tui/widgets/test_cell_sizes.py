@@ -83,9 +83,7 @@ async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
     ("shape", "ascii_only"),
     [((1, 1), False), ((3, 40), False), ((100, 100), False), ((300, 300), False), ((300, 300), True)],
 )
-async def test_any_map_can_be_walked_in_any_pane(
-    size: tuple[int, int], shape: tuple[int, int], ascii_only: bool
-) -> None:
+async def test_any_map_is_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int], ascii_only: bool) -> None:
     async with heatmap_of(attention(*shape), size=size, ascii=ascii_only) as (_, pilot):
         await press(pilot, "G", "end", "k", "h", "gg", "j", "pagedown")
         await press(pilot, FIT, ">", "unbound:heatmap.pooling", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)

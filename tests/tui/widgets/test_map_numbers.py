@@ -76,9 +76,7 @@ async def test_another_map_of_the_same_levels_has_its_own_numbers_zero_is_writte
 
 
 @pytest.mark.parametrize("colours", ["truecolor", ""])
-async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
-    colours: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_numbers_of_the_lowest_level_are_faint_but_legible(colours: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", colours)
     async with heatmap_of(attention(5), size=(80, 20)) as (app, pilot):
         await press(pilot, NUMBERS)
@@ -90,9 +88,7 @@ async def test_numbers_of_the_lowest_level_are_faint_and_can_be_read(
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_without_colours_the_numbers_stand_alone_and_the_legend_says_so(
-    ascii_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_colours_numbers_stand_alone(ascii_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with heatmap_of(attention(4), size=(80, 20), ascii=ascii_only) as (app, pilot):
         for legend in ("linear 0", "weights as numbers", "linear 0"):

@@ -74,9 +74,7 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
-async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
-    tiny_model: TinyModel, model_type: str
-) -> None:
+async def test_tokens_are_visible_while_one_types_and_once_read(tiny_model: TinyModel, model_type: str) -> None:
     async with explorer(tiny_model(model_type)) as (app, pilot):
         await pilot.press("i", *"the", "space", *"cat")
         is_words = model_type == "bert"
