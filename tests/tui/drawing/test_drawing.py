@@ -170,8 +170,8 @@ def test_every_value_has_a_column_and_every_column_leads_back_to_its_value() -> 
             assert abs(there - index) <= count / width
 
 
-def drawn(plot_of: Curve, width: int, rows: int, *, baseline: bool = True) -> list[str]:
-    plot = draw_plot(plot_of, span_of(plot_of, "linear"), width, rows, baseline=baseline)
+def drawn(plot_of: Curve, width: int, rows: int) -> list[str]:
+    plot = draw_plot(plot_of, span_of(plot_of, "linear"), width, rows)
     return ["".join(row) for row in plot.characters]
 
 
@@ -184,13 +184,6 @@ def test_a_curve_goes_through_its_values_without_a_gap_however_steep_it_is() -> 
 def test_every_value_above_the_lower_edge_shows() -> None:
     assert drawn(curve(1000.0, 1.0, 0.0, 0.0, 0.0, 0.0), 3, 1) == ["⢱  "]
     assert drawn(curve(0.0, 0.0), 3, 1) == ["   "]
-
-
-def test_chance_is_told_from_the_values_without_colour() -> None:
-    spectrum = curve(8.0, 8.0, baseline=[2.0, 2.0])
-    assert drawn(spectrum, 4, 2) == ["⠉⠉⠉⠉", "⠄⠄⠄⠄"]
-    assert drawn(spectrum, 4, 2, baseline=False) == ["⠉⠉⠉⠉", "    "]
-    assert [set(ascii_cells(row)) for row in drawn(spectrum, 4, 2)] == [{'"'}, {"."}]
 
 
 def test_chance_never_hides_the_values() -> None:

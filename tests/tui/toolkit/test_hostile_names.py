@@ -6,7 +6,6 @@ names the window, asks the terminal for an answer, turns the direction of writin
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -24,7 +23,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from engine.store.files import log_file
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import attn_tui, written
 from tests.opening import with_config
 from tests.terminal import COMMAND, FIRST_HEAD, PATIENCE, Terminal
 from tests.tui.explorer import explorer, screen_text
@@ -127,14 +126,12 @@ def test_what_a_command_writes_to_a_terminal_is_text(hostile: Path) -> None:
 
 
 def test_what_a_command_writes_to_a_file_is_every_byte(hostile: Path, tmp_path: Path) -> None:
-    named, streamed = tmp_path / "named.csv", tmp_path / "streamed.csv"
-    done = attn_tui("export", hostile, "weights", "-o", named)
+    done = attn_tui("export", hostile, "weights", "-o", tmp_path / "named.csv")
     assert foreign(done.stderr.encode(), IN_LINES) == []
-    with streamed.open("wb") as stream:
+    with (tmp_path / "streamed.csv").open("wb") as stream:
         subprocess.run([COMMAND, "export", str(hostile), "weights"], check=True, stdout=stream)
-    for file in (named, streamed):
-        with file.open(encoding="utf-8", newline="") as text:
-            assert f"a{HOSTILE}" in [row["name"] for row in csv.DictReader(text)]
+    for file in ("named.csv", "streamed.csv"):
+        assert f"a{HOSTILE}" in [row["name"] for row in written(tmp_path, file)]
 
 
 @pytest.mark.parametrize(
