@@ -46,8 +46,7 @@ def exported(*arguments: str | Path) -> list[dict[str, str]]:
 def written(folder: Path, pattern: str) -> list[dict[str, str]]:
     """Read the one CSV file of a folder whose name matches a pattern."""
     (file,) = folder.glob(pattern)
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return rows_in(file.read_bytes().decode())
 
 
 def as_exported(table: AnyTable) -> list[dict[str, str]]:

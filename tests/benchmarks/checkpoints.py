@@ -23,7 +23,7 @@ from engine.values.display_text import size
 from engine.values.heads import Head
 from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
-from tests.benchmarks.machine import resident_mib
+from tests.benchmarks.machine import environment, resident_mib
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, FIRST_HEAD, Terminal
 
@@ -79,30 +79,29 @@ def inside(folder: str, whole: bool) -> None:
 
 
 def explorer(folder: Path, whole: bool) -> None:
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {
-            "XDG_CACHE_HOME": cache, "XDG_CONFIG_HOME": cache, "XDG_STATE_HOME": cache, "COLORTERM": "truecolor",
-        }  # fmt: skip
-        with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
-            frame = terminal.wait_for("sentence")
-            head = terminal.wait_for(FIRST_HEAD, SECONDS)
-            print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
-            print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(terminal.process):>10}")
-            terminal.send("1t")
-            terminal.settle()
-            for layer in range(1, LAYERS):
-                since = len(terminal.output)
-                pressed = time.monotonic() - terminal.started
-                terminal.send("}")
-                named = terminal.wait_for(f"L{layer}H0", SECONDS, since) - pressed
-                shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
-                label = f"explorer: key to L{layer}H0's name, its spectra"
-                print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(terminal.process):>10}", flush=True)
-            if whole:
-                since, pressed = len(terminal.output), time.monotonic() - terminal.started
-                terminal.send("gL0\r")
-                shown = terminal.wait_for("σ₁", WHOLE_SECONDS, since) - pressed
-                print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(terminal.process):>10}", flush=True)
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        Terminal(COMMAND, str(folder), "--text", "", environment=environment(cache)) as terminal,
+    ):
+        frame = terminal.wait_for("sentence")
+        head = terminal.wait_for(FIRST_HEAD, SECONDS)
+        print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
+        print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(terminal.process):>10}")
+        terminal.send("1t")
+        terminal.settle()
+        for layer in range(1, LAYERS):
+            since = len(terminal.output)
+            pressed = time.monotonic() - terminal.started
+            terminal.send("}")
+            named = terminal.wait_for(f"L{layer}H0", SECONDS, since) - pressed
+            shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
+            label = f"explorer: key to L{layer}H0's name, its spectra"
+            print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(terminal.process):>10}", flush=True)
+        if whole:
+            since, pressed = len(terminal.output), time.monotonic() - terminal.started
+            terminal.send("gL0\r")
+            shown = terminal.wait_for("σ₁", WHOLE_SECONDS, since) - pressed
+            print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(terminal.process):>10}", flush=True)
 
 
 def main() -> None:

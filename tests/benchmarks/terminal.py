@@ -9,6 +9,7 @@ First on a quiet machine, then beside a process that keeps a core busy; ``--quie
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -19,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import tui
+from tests.benchmarks.machine import environment
 from tests.terminal import COMMAND, FIRST_HEAD, Terminal
-from tests.tui.gaps import longest_gaps
 from tui.views.overview_view import PAUSE
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
@@ -50,6 +50,41 @@ Minimal().run()
 """The fastest start of a Textual application on this machine."""
 
 
+HEARTBEAT = """
+import asyncio, json, sys, time
+import tui.app.explorer
+from tui.cli.command_line import main
+
+place, gaps = sys.argv.pop(1), [0.0, 0.0]
+
+def has_torch():
+    torch = sys.modules.get("torch")
+    return torch is not None and not torch.__spec__._initializing
+
+async def beat():
+    was_there, last = False, time.perf_counter()
+    while True:
+        await asyncio.sleep(0.001)
+        now, is_there = time.perf_counter(), has_torch()
+        gaps[was_there] = max(gaps[was_there], (now - last - 0.001) * 1e3)
+        was_there, last = is_there, now
+
+class Watched(tui.app.explorer.Explorer):
+    async def _begin(self):
+        self.beating = asyncio.create_task(beat())
+        await super()._begin()
+
+    async def action_quit(self):
+        with open(place, "w") as file:
+            json.dump(gaps, file)
+        await super().action_quit()
+
+tui.app.explorer.Explorer = Watched
+main()
+"""
+"""The command, with a task in its event loop that wakes every millisecond."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One measurement, with its budget if it has one."""
@@ -66,35 +101,17 @@ class Figure:
         return f"{line} {self.budget:8.0f}  {'kept' if self.value <= self.budget else 'over'}"
 
 
-def environment(cache: str) -> dict[str, str]:
-    """Set up a separate cache, a truecolor terminal, compiled modules, and the code of this benchmark."""
-    return {
-        "XDG_CACHE_HOME": cache,
-        "XDG_CONFIG_HOME": cache,  # not the user's own
-        "XDG_STATE_HOME": cache,
-        "ATTN_TUI_RESTORE": "0",
-        "COLORTERM": "truecolor",
-        "PYTHONDONTWRITEBYTECODE": "",
-        "PYTHONPATH": str(Path(tui.__file__).parents[1]),
-    }
-
-
 def start(model: str, columns: int, rows: int, cache: str, *options: str) -> Terminal:
     return Terminal(COMMAND, model, *options, columns=columns, rows=rows, environment=environment(cache))
 
 
 def starts(model: str, columns: int, rows: int) -> Iterator[Figure]:
     """Measure starts without the cache of spectra and with it, and of a minimal application."""
-    minimal: list[float] = []
-    frames: list[float] = []
-    heads: list[float] = []
-    kept: list[float] = []
-    quits: list[float] = []
+    minimal, frames, heads, kept, quits = (list[float]() for _ in range(5))
     for _ in range(STARTS):
         with tempfile.TemporaryDirectory() as cache:
-            with Terminal(
-                sys.executable, "-c", MINIMAL, columns=columns, rows=rows, environment=environment(cache)
-            ) as terminal:
+            command = (sys.executable, "-c", MINIMAL)
+            with Terminal(*command, columns=columns, rows=rows, environment=environment(cache)) as terminal:
                 minimal.append(terminal.wait_for("sentence") * 1e3)
             for known in (heads, kept):
                 with start(model, columns, rows, cache, "--text", "") as terminal:
@@ -230,9 +247,18 @@ def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
 
 
 def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
-    """Measure the longest gaps of the event loop, while torch is imported and afterwards."""
-    with tempfile.TemporaryDirectory() as cache:
-        before, after = longest_gaps(model, SENTENCE, columns, rows, environment(cache), BUSY_SECONDS + 3)
+    """Measure the longest gaps of the event loop while heads are stepped through, until torch is imported and after."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "gaps.json"
+        command = (sys.executable, "-c", HEARTBEAT, str(place), model, "--text", SENTENCE)
+        with Terminal(*command, columns=columns, rows=rows, environment=environment(folder)) as terminal:
+            terminal.wait_for(FIRST_HEAD)
+            for turn in range(int((BUSY_SECONDS + 3) / 0.25)):
+                terminal.send("]" if turn % 2 == 0 else "[")
+                terminal.read(0.25)
+            terminal.send("q")
+            terminal.exit_code()
+        before, after = json.loads(place.read_text())
     yield Figure("gap of the event loop until torch is imported", before, "ms")
     yield Figure("gap of the event loop after that, longest", after, "ms", 50)
 
