@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -290,12 +291,10 @@ def main() -> None:
     found = {row.model_type: row for row in table()} if names else {}
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         wanted = names[1:] or all_types()
-        for rows in workers.map(
-            _apart, [wanted[start : start + TOGETHER] for start in range(0, len(wanted), TOGETHER)]
-        ):
-            for row in rows:
-                print(f"{row.model_type:30} {row.outcome:10} {row.reason[:100]}", flush=True)
-                found[row.model_type] = row
+        parts = [wanted[start : start + TOGETHER] for start in range(0, len(wanted), TOGETHER)]
+        for row in chain.from_iterable(workers.map(_apart, parts)):
+            print(f"{row.model_type:30} {row.outcome:10} {row.reason[:100]}", flush=True)
+            found[row.model_type] = row
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([each.name for each in fields(Row)])

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -83,6 +82,7 @@ class FakeHub:
     dead : whether the network is away: connections are closed without an answer.
     hanging : parts of paths that are never answered.
     broken : an HTTP status that everything is answered with.
+    closing : set once it is left.
     """
 
     def __init__(self) -> None:
@@ -96,15 +96,13 @@ class FakeHub:
         self.dead = False
         self.hanging: tuple[str, ...] = ()
         self.broken = 0
-        self._closing = threading.Event()
+        self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self._server.daemon_threads = True
         self._server.block_on_close = False
-        self._thread = threading.Thread(target=partial(self._server.serve_forever, 0.02), daemon=True)
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def fetched(self) -> list[str]:
@@ -118,20 +116,12 @@ class FakeHub:
         self.repositories[name] = Repository(files | extra)
         return self.repositories[name]
 
-    def wait_for_close(self) -> None:
-        """Answer nothing until the Hub closes."""
-        self._closing.wait()
-
     def __enter__(self) -> FakeHub:
-        """Start to listen."""
-        self._thread.start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and let hanging requests go."""
-        self._closing.set()
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()  # so that hanging requests end
         self._server.shutdown()
         self._server.server_close()
 
@@ -149,21 +139,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_HEAD(self) -> None:
-        """Describe a file."""
-        self._answer()
+        self.do_GET()
 
     def do_GET(self) -> None:
-        """Describe a model, or send a file."""
-        self._answer()
-
-    def _answer(self) -> None:
         """Find out what is asked for and answer as the Hub does."""
         hub = self.hub
         path = unquote(urlsplit(self.path).path)
         hub.requests.append(Request(self.command, path, self.headers.get("Range", "")))
         if hub.dead or any(part in path for part in hub.hanging):
             if not hub.dead:
-                hub.wait_for_close()
+                hub.closing.wait()
             self.close_connection = True
             return
         if hub.broken:
@@ -194,7 +179,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_file(match["file"], files)
 
     def _refuse(self, status: int, code: str) -> None:
-        """Answer with a status and the Hub's code for it."""
         self.send_response(status)
         if code:
             self.send_header("X-Error-Code", code)
@@ -209,14 +193,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list_branches(self, repository: Repository) -> None:
         """Name the branches, with the commit of each."""
-        named = {"main": repository.files, **repository.revisions}
         branches = [
-            {"name": name, "ref": f"refs/heads/{name}", "targetCommit": commit(files)} for name, files in named.items()
+            {"name": name, "ref": f"refs/heads/{name}", "targetCommit": commit(files)}
+            for name, files in {"main": repository.files, **repository.revisions}.items()
         ]
         self._send_json({"branches": branches, "converts": [], "tags": []})
 
     def _send_json(self, content: object) -> None:
-        """Send an answer of the interface."""
         body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -227,9 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, name: str, files: Mapping[str, bytes]) -> None:
         """Send a file, or the rest of it, or only so much of it that the connection breaks in the middle."""
         content = files[name]
-        wanted = (
-            re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")) if not self.hub.ignores_ranges else None
-        )
+        asked = "" if self.hub.ignores_ranges else self.headers.get("Range", "")
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         start, last = (int(wanted[1]), int(wanted[2] or len(content) - 1)) if wanted else (0, len(content) - 1)
         self.send_response(206 if wanted else 200)
         if wanted:

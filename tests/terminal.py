@@ -14,7 +14,6 @@ import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_]|[=>])")
@@ -44,20 +43,16 @@ class Terminal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.exit_code(0.0) is None:
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
         os.close(self._master)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give the terminal another size."""
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def send(self, keys: str) -> None:
-        """Type."""
         os.write(self._master, keys.encode())
 
     def ask(self, keys: str, answer: str, seconds: float = PATIENCE) -> None:
@@ -68,11 +63,9 @@ class Terminal:
 
     def read(self, seconds: float) -> bytes:
         """Collect what is written during a time."""
-        end = time.monotonic() + seconds
-        before = len(self.output)
-        while (left := end - time.monotonic()) > 0:
-            if not self._receive(left):
-                break
+        end, before = time.monotonic() + seconds, len(self.output)
+        while (left := end - time.monotonic()) > 0 and self._receive(left):
+            pass
         return self.output[before:]
 
     def _receive(self, seconds: float) -> bool:
@@ -91,8 +84,7 @@ class Terminal:
         start = last = time.monotonic()
         count = 0
         while time.monotonic() - last < quiet and time.monotonic() - start < limit:
-            piece = self.read(0.01)
-            if piece:
+            if piece := self.read(0.01):
                 count, last = count + len(piece), time.monotonic()
         return count, last - start
 
@@ -108,14 +100,10 @@ class Terminal:
         TimeoutError : with the last of what was written instead.
         """
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if text in self.text(since):
-                return time.monotonic() - self.started
-            if not self._receive(0.02):
-                break
-        if text in self.text(since):
-            return time.monotonic() - self.started
-        raise TimeoutError(f"{text!r} was not written; the last was {self.text(since)[-600:]!r}")
+        while text not in self.text(since):
+            if time.monotonic() > end or not self._receive(0.02):
+                raise TimeoutError(f"{text!r} was not written; the last was {self.text(since)[-600:]!r}")
+        return time.monotonic() - self.started
 
     def exit_code(self, seconds: float = 10.0) -> int | None:
         """Wait for the program's end; None when it goes on."""

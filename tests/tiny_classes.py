@@ -26,14 +26,8 @@ def base_class(config: transformers.PretrainedConfig) -> Any:
     ------
     ValueError : when there is none.
     """
-    autos: tuple[Any, ...] = (
-        transformers.AutoModel,
-        transformers.AutoModelForSeq2SeqLM,
-        transformers.AutoModelForCausalLM,
-        transformers.AutoModelForMaskedLM,
-    )
-    for auto in autos:
-        found = auto._model_mapping.get(type(config), None)
+    for kind in ("", "ForSeq2SeqLM", "ForCausalLM", "ForMaskedLM"):
+        found = getattr(transformers, f"AutoModel{kind}")._model_mapping.get(type(config), None)
         first = found[0] if isinstance(found, (tuple, list)) else found
         is_of_another = first is not None and _folder(first) != _folder(type(config))  # llama's, of a type like it
         if first is not None and (is_of_another or isinstance(config, first.config_class)):
@@ -52,14 +46,12 @@ def _folder(each: type) -> str:
 def _parts(config_class: type) -> list[Any]:
     """List the models that are made from a configuration, those first that read text and have no head."""
     module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    classes = (each for each in vars(module).values() if inspect.isclass(each))
     models = [
-        each
-        for each in vars(module).values()
-        if inspect.isclass(each)
-        and issubclass(each, transformers.PreTrainedModel)
-        and each.config_class is config_class
+        each for each in classes
+        if issubclass(each, transformers.PreTrainedModel) and each.config_class is config_class
         and not each.__name__.endswith("PreTrainedModel")
-    ]
+    ]  # fmt: skip
     return sorted(models, key=lambda each: (not _reads_ids(each), not each.__name__.endswith("Model")))
 
 
@@ -68,9 +60,7 @@ def _reads_ids(model_class: Any) -> bool:
 
     A pair of towers gives the features of its text apart, and reads text only together with something else.
     """
-    first, *others = [
-        each for name, each in inspect.signature(model_class.forward).parameters.items() if name != "self"
-    ]
+    _, first, *others = inspect.signature(model_class.forward).parameters.values()
     asked = [each for each in others if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
     return first.name == "input_ids" and not asked and not hasattr(model_class, "get_text_features")
 

@@ -37,18 +37,11 @@ WORD_PIECE_TYPES = frozenset({"bert", "distilbert", "electra", "ernie", "megatro
 def build(config: transformers.PretrainedConfig, with_head: bool = False, seed: int = 0) -> Any:
     """Build a model with random weights: its base class, or the class with a language-modelling head."""
     if with_head:
-        mapping: Any = next(
-            auto
-            for auto in (
-                transformers.AutoModelForSeq2SeqLM,
-                transformers.AutoModelForCausalLM,
-                transformers.AutoModelForMaskedLM,
-            )
-            if type(config) in auto._model_mapping
-        )
-        model: Any = mapping.from_config(config, attn_implementation="eager").eval()
+        autos = (getattr(transformers, f"AutoModelFor{kind}") for kind in ("Seq2SeqLM", "CausalLM", "MaskedLM"))
+        make: Any = next(auto for auto in autos if type(config) in auto._model_mapping).from_config
     else:
-        model = base_class(config)._from_config(config, attn_implementation="eager").eval()
+        make = base_class(config)._from_config
+    model = make(config, attn_implementation="eager").eval()
     randomise(model, seed)
     return model
 
@@ -88,11 +81,9 @@ def byte_level_tokenizer() -> transformers.PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - 4,
-        special_tokens=["<s>", "</s>", "<pad>"],
+        vocab_size=VOCABULARY - 4, special_tokens=["<s>", "</s>", "<pad>"], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    )  # fmt: skip
     tokenizer.train_from_iterator(LINES, trainer)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import shutil
 import sysconfig
 from collections import Counter
@@ -17,8 +18,7 @@ import transformers
 
 from engine.demo import MODEL_DIRECTORY
 from engine.demo.corpus import HELD_OUT_DISTANCES, python_prose, repeated_row, written_documents
-
-SIZE_LIMIT = 5_000_000
+from engine.demo.train import main
 
 
 @cache
@@ -39,7 +39,7 @@ def maps_of_repeats(distance: int) -> torch.Tensor:
 
 
 def test_the_folder_is_small_enough_to_ship() -> None:
-    assert sum(file.stat().st_size for file in MODEL_DIRECTORY.iterdir()) <= SIZE_LIMIT
+    assert sum(file.stat().st_size for file in MODEL_DIRECTORY.iterdir()) <= 5_000_000
 
 
 @pytest.mark.parametrize("distance", HELD_OUT_DISTANCES[:4])
@@ -53,8 +53,6 @@ def test_heads_look_at_the_previous_token_and_do_induction_at_distances_never_tr
 
 
 def test_training_never_repeats_at_the_held_out_distances() -> None:
-    import random
-
     chooser = random.Random(0)
     for _ in range(500):
         row, period = repeated_row(127, 2048, 3, 60, chooser)
@@ -102,8 +100,6 @@ def test_its_maps_on_a_sentence_differ_between_heads_and_do_not_all_rest_on_the_
 def test_the_training_script_writes_a_model_that_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from engine.demo.train import main
-
     some, made = tmp_path / "library", tmp_path / "model"
     some.mkdir()
     for module in ("this", "argparse", "logging/__init__", "statistics"):  # reading the whole library takes seconds
