@@ -174,6 +174,8 @@ async def see(
     readout: str | None = None,
     foot: str | None = None,
     says: str | None = None,
+    titled: str | None = None,
+    reads: str | None = None,
     text: str | None = None,
     no_text: str | None = None,
 ) -> None:
@@ -185,23 +187,28 @@ async def see(
     view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
     focus : what has it: the "tree", the "view" that is active, the "sentence" or the "prompt".
     title, readout, foot : how the active view's title and readout begin, and the last line of the screen.
-    says : the last line of the screen, whole.
+    says, titled, reads : the last line of the screen, the title without the number of columns, and the readout, whole.
     text, no_text : what is on the screen, and what is not.
     """
     await (press_slowly if slowly else press)(pilot, *keys)
     app = pilot.app
     assert isinstance(app, Explorer)
     main, pane, now, screen = app.main, app.views.active, app.session.shown, screen_text(app)
-    last_line = screen.splitlines()[-1].strip()
+    whole_title, whole_readout, last_line = (
+        shown(pane.title_line),
+        shown(pane.readout_line),
+        screen.splitlines()[-1].strip(),
+    )
     for wanted, found in (
         (view, pane.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
-        (off, " ".join(map(str, now.off.heads))), (says, last_line),
+        (off, " ".join(map(str, now.off.heads))), (says, last_line), (titled, whole_title.partition("  →")[0]),
+        (reads, whole_readout),
     ):  # fmt: skip
         assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
     if focus is not None:
         parts = {"tree": main.tree_widget, "view": pane, "sentence": main.sentence_input, "prompt": main.prompt}
         assert parts[focus].has_focus_within, f"{app.focused} has the focus\n{screen}"
-    for begin, line in ((title, shown(pane.title_line)), (readout, shown(pane.readout_line)), (foot, last_line)):
+    for begin, line in ((title, whole_title), (readout, whole_readout), (foot, last_line)):
         assert line.startswith(begin or ""), f"{line!r} does not begin with {begin!r}\n{screen}"
     assert (text or "") in screen, f"{text!r} is not there\n{screen}"
     assert no_text is None or no_text not in screen, f"{no_text!r} is there\n{screen}"

@@ -17,22 +17,7 @@ from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
-from tests.tui.explorer import (
-    active,
-    copied,
-    drawn_lines,
-    explorer,
-    press,
-    press_slowly,
-    resize,
-    screen_text,
-    see,
-    settle,
-    shown,
-    shown_map,
-    title,
-    until,
-)
+from tests.tui.explorer import active, copied, explorer, press, press_slowly, screen_text, see, shown, shown_map, until
 from tests.tui.painted import contrast_ratio, good_terminal
 from tests.tui.views.test_long_sentences import CONTEXT
 from tests.tui.views.test_long_sentences import TEXT as LONG
@@ -116,7 +101,8 @@ async def test_the_second_text_stands_right_below_the_first(tiny_model: TinyMode
         await press(pilot, "T")
         pane = active(app, TextPane)
         assert (pane.keys.virtual_size.height, pane.queries_line.region.y - pane.keys.region.y) == (1, 2)
-        await resize(pilot, 24, 14)
+        await pilot.resize_terminal(24, 14)
+        await see(pilot, view="text")
         assert (pane.keys.display, pane.queries.display) == (True, False)
 
 
@@ -139,15 +125,15 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
         await until(pilot, lambda: len(keys._flow.lines[0]) > 4)  # it has been laid out
         line = keys._flow.lines[0]
         await pilot.click(keys, offset=(line[4].x + 1, 0))
-        await settle(pilot)
+        await see(pilot, view="text")
         assert lines_of(app).query == 4
         largest = int(np.argmax(lines_of(app).row))
         assert largest != 4
         await pilot.click(keys, offset=(line[4].x + 1, 0))
-        await settle(pilot)
+        await see(pilot, view="text")
         assert lines_of(app).query == largest, "as Enter"
         await pilot.hover(keys, offset=(1 + keys._flow.lines[0][2].x, 0))
-        await settle(pilot)
+        await see(pilot, view="text")
         assert lines_of(app).query == 2
 
 
@@ -155,8 +141,7 @@ async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: 
     folder = tiny_model("llama", max_position_embeddings=CONTEXT)
     layers = eager_maps(folder, open_reader(folder).read(LONG, no_hurry).ids)[""]
     async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
-        await press_slowly(pilot, "3")
-        assert "T: as text" in title(app)
+        await see(pilot, "3", text="T: as text")
         for keys, weights in (("T G h", layers[1][2]), ("]", layers[1][3]), ("a", layers[1].mean(0))):
             await press_slowly(pilot, *keys.split())
             assert_are_of(lines_of(app), weights, CONTEXT - 2)
@@ -248,7 +233,7 @@ async def test_the_smallest_terminal_shows_token_and_weight_in_full(tiny_model: 
         await see(pilot, text=f" {weight:.4f}  q {last} k {last} ")
         await see(pilot, "T", text=f' {last} "')
         await press(pilot, "escape")
-        await resize(pilot, 120, 30)
+        await pilot.resize_terminal(120, 30)
         await see(pilot, text=f'q {last} "中₃" → k {last} "中₃"  {weight:.2f}')
         await press(pilot, "A")
         small = app.query_one(SmallMaps).pooled
@@ -305,7 +290,7 @@ async def test_levels_can_be_told_apart_without_colour(tiny_model: TinyModel, mo
         await press_slowly(pilot, "T", "G")
         pane = active(app, TextPane)
         glyphs = pane._ink.cells[int(pane.keys._levels.max())]
-        assert any(f"{glyphs}│" in line for line in drawn_lines(app, pane))
+        assert f"{glyphs}│" in screen_text(app)
 
 
 @pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224), (253, 246, 227)])

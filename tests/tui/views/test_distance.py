@@ -16,19 +16,7 @@ from tests.cli.test_weight_tables import turned_keys
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, written
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import (
-    command,
-    explorer,
-    hold,
-    notices,
-    outline_of,
-    press,
-    screen_text,
-    see,
-    settle,
-    title,
-    until,
-)
+from tests.tui.explorer import explorer, hold, notices, outline_of, press, screen_text, see, title, until
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
@@ -91,7 +79,7 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         await see(pilot, title="spectra L1H2 Δ = 1  ")
         await see(pilot, "unbound:app.nearer", title="spectra L1H2 Δ = 0")
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
-        await settle(pilot)
+        await see(pilot, view="spectra")
         farther, nearer = "unbound:app.farther", "unbound:app.nearer"
         for keys, said, file, commands in (
             ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
@@ -111,7 +99,7 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
             distance = ("--distance", said[-1])
             expected = [row for each in commands for row in exported(model, *each.split(), *distance)]
             assert written(folder, f"*{file}.csv") == expected
-        await see(pilot, "5", title="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
+        await see(pilot, "5", titled="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
         await see(pilot, "1", *["left"] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
         await see(pilot, "unbound:app.distance", no_text="Δ")
         await pilot.press("home", "right")
@@ -153,7 +141,7 @@ async def test_without_rotary_positions_a_distance_is_refused_before_the_engine_
         assert (app.views.spectra.graph.index, app.session.shown.selected) == (2, selected)
         free.set()
         app.clear_notifications()
-        await command(pilot, "distance 5")
+        await press(pilot, *":distance 5", "enter")
         assert notices(app) == [said]
 
 

@@ -106,7 +106,7 @@ async def test_heads_that_feed_the_selected_one_can_be_pinned_but_stay_unselecte
     async with explorer(tiny_model("t5"), head="decoder.L1H0", text=TEXT) as (app, pilot):
         await press(pilot, "5")
         said = f"decoder L1H0 is still selected; Enter in composition selects decoder {row_head(app)}"
-        await see(pilot, "3", foot=said)  # with the stack, where there are several
+        await see(pilot, "3", says=said)  # with the stack, where there are several
 
 
 async def test_keys_act_on_the_first_row_of_a_ranking_only_after_a_move(tiny_model: TinyModel) -> None:
@@ -160,5 +160,5 @@ async def test_the_key_that_switches_a_rows_head_is_offered_only_if_it_has_one(t
         await see(pilot, "9", text="space Off")
         await see(pilot, "space", "j", "k", no_text="space Off")
         assert "token" in active_table(app).grid.columns
-        await see(pilot, "space", foot="this row has no head; select one in the tree")
+        await see(pilot, "space", says="this row has no head; select one in the tree")
         await see(pilot, "O", "j", text="space Off")

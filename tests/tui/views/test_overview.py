@@ -236,7 +236,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         assert "empty: undefined across stacks" in shown(app.views.overview.readout_line)
         await press(pilot, "4")
         active_table(app).go_to_column("qk_symmetry")
-        await see(pilot, readout="L2H3  qk_symmetry is empty: undefined across stacks")
+        await see(pilot, reads="L2H3  qk_symmetry is empty: undefined across stacks")
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:

@@ -71,7 +71,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await see(pilot, *"llhl", selected="L0H3")  # keys that come fast all count
         assert pane.maps.cursor == 3
         await see(pilot, *"gg", selected="L0H0")
-        await see(pilot, *"G]", slowly=True, selected="L1H0", title="maps layer 1 · 4 heads")
+        await see(pilot, *"G]", slowly=True, selected="L1H0", titled="maps layer 1 · 4 heads")
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         await press(pilot, "e", "v")
         rows = written(folder, "*-L1-heads-attention.csv")
@@ -155,10 +155,10 @@ def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: Sm
 
 async def test_the_title_counts_maps_and_the_one_under_the_cursor_is_in_view() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
-        await see(pilot, "A", title="maps L0 · 3 of 8 heads")
+        await see(pilot, "A", titled="maps L0 · 3 of 8 heads")
         maps = heads_of(app).maps
         await until(pilot, lambda: maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height))
-        await see(pilot, "l", title="maps L0 · 4 of 8 heads")
+        await see(pilot, "l", titled="maps L0 · 4 of 8 heads")
         for key in ["g", "g", "z", "l", "l", "l", "l", "l", "l", "l", "k", "k", "k"]:
             await press(pilot, key)
             assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)

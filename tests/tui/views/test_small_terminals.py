@@ -17,8 +17,8 @@ async def test_tree_and_titles_on_the_smallest_terminal(tiny_model: TinyModel) -
         body = screen_text(app).splitlines()[1:-2]
         assert app.main.tree_widget.show_vertical_scrollbar
         assert {line[app.main.tree_widget.region.right] for line in body} == {" "}, "air between the tree and the table"
-        await see(pilot, "1", text=" spectra L1H2  ε 0.01 ")
-        await see(pilot, "unbound:app.distance", text=" L1H2 Δ = 0  ε 0.01 ")
+        await see(pilot, "1", titled="spectra L1H2  ε 0.01")
+        await see(pilot, "unbound:app.distance", titled="L1H2 Δ = 0  ε 0.01")
 
 
 async def test_the_tree_is_narrow_on_a_narrow_terminal_and_a_key_hides_it(tiny_model: TinyModel) -> None:

@@ -28,21 +28,7 @@ from engine.values.views import CIRCUITS, VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import edited_weights, open_folder, open_on_thread, worked_out
-from tests.tui.explorer import (
-    active_table,
-    drawn_lines,
-    explorer,
-    filter_table,
-    press,
-    press_slowly,
-    resize,
-    screen_text,
-    see,
-    shown,
-    titled,
-    until,
-    words,
-)
+from tests.tui.explorer import active_table, drawn_lines, explorer, filter_table, press, screen_text, see, shown, titled
 from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
 from tui.views.switcher import WEIGHTS_WIDTH
@@ -95,7 +81,7 @@ async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_its
         pane = active_table(app)
         assert next(iter(pane.grid.row or ())) == "2"
         (value,) = (row[3] for row in rows(pane.shown) if row[2] == "2")
-        await see(pilot, "home", readout=f"L1H2  qk_symmetry {value:.4g}  chance 0.03125")
+        await see(pilot, "home", reads=f"L1H2  qk_symmetry {value:.4g}  chance 0.03125")
         assert shown(pane.explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
         assert "qk_symmetry_chance" not in pane.grid.columns
         assert "qk_symmetry_chance" in pane.table_on_screen().columns, "files have what chance gives"
@@ -173,12 +159,14 @@ async def test_the_title_counts_the_columns_to_the_right(tiny_model: TinyModel) 
         seen = len(pane.grid.columns) - 1 - beyond
         assert len(head) in (seen, seen + 1), "one may be cut"
         await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
-        await until(pilot, lambda: pane.grid.columns_beyond < beyond)
-        await see(pilot, title=f"circuits L1H2  → {pane.grid.columns_beyond} more")
+        await see(pilot, title="circuits L1H2  → ")
+        assert pane.grid.columns_beyond < beyond
+        assert shown(pane.title_line) == f"circuits L1H2  → {pane.grid.columns_beyond} more columns"
         await press(pilot, "end")
         assert shown(pane.title_line) == "circuits L1H2"
         await pilot.press("home")
-        await resize(pilot, 120, 24)
+        await pilot.resize_terminal(120, 24)
+        await see(pilot, title="circuits L1H2  → ")
         assert pane.grid.columns_beyond < beyond
         assert shown(pane.title_line) == f"circuits L1H2  → {pane.grid.columns_beyond} more columns"
 
@@ -212,7 +200,7 @@ async def test_the_readout_follows_the_cursor_while_a_filter_is_typed() -> None:
 async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int], walk: dict[str, str]) -> None:
     async with explorer("demo", size=size, text="Mia saw a blue fox", head="L1H0") as (app, pilot):
         for keys, measure in walk.items():
-            await press_slowly(pilot, *keys.split())
+            await see(pilot, *keys.split(), slowly=True)
             grid = active_table(app).grid
             values = [row[grid.all_columns.index(measure)] for row in grid.rows[: grid.rows_in_view]]
             lines = drawn_lines(app, grid)[grid.head : grid.head + len(values)]
@@ -357,7 +345,7 @@ async def test_weights_are_as_exported_and_filtered_while_one_types(tiny_model: 
         pane, table = active_table(app), exported(model, "weights", "--norms")
         assert as_exported(pane.table_on_screen()) == table
         assert tuple(table[0]) == WEIGHTS.columns
-        await see(pilot, *"/c_attj", title=f"weights 0 of {len(table)}  c_attj")
+        await see(pilot, *"/c_attj", titled=f"weights 0 of {len(table)}  c_attj")
         await press(pilot, "backspace", *" an")
         assert shown(pane.explanation_line) == "no column or number 'c_att'"
         assert titled(pane.title_line) == "weights", "no filter holds that was never finished"
@@ -375,16 +363,16 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         assert table is not None
         count = len(list(table))
         filtered = f"circuits L1  1 of {count}  head = all"
-        await see(pilot, *"/head = al", "enter", *"/", "end", *"l", "enter", "unbound:app.tree", title=filtered)
+        await see(pilot, *"/head = al", "enter", *"/", "end", *"l", "enter", "unbound:app.tree", titled=filtered)
         await press(pilot, *"4/ov_over", "tab")
         assert shown(pane.explanation_line).startswith("Enter goes to ov_overlap: mean cos²")
         await press(pilot, "tab", "shift+tab")
         assert app.main.prompt.input.value == "ov_overlap"
-        await see(pilot, "enter", title=filtered)
+        await see(pilot, "enter", titled=filtered)
         assert (pane.grid.column, app.main.prompt.display) == ("ov_overlap", False)
         await see(pilot, *"/qk_symetry < 1", "enter", text="did you mean qk_symmetry?")
         assert app.main.prompt.input.has_focus, "what cannot be read is there to be mended"
-        await see(pilot, "escape", title=filtered)
+        await see(pilot, "escape", titled=filtered)
         assert pane.grid.has_focus
         await see(pilot, "escape", text="? Help  q Quit")  # what there is no room for is left out before
         assert titled(pane.title_line) == "circuits L1"
@@ -394,7 +382,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         none = "no row matches; / changes the filter, esc shows all rows"
         await press(pilot, *"/zzz", "enter")
         assert pane.grid.why_none == none
-        assert words(app).count(none) == 1
+        assert " ".join(screen_text(app).split()).count(none) == 1
         for so_far in (" so far", ""):  # whether it is still being worked out
             pane.show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()

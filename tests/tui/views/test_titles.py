@@ -236,7 +236,7 @@ async def test_the_title_names_a_filter_even_over_a_message(tiny_model: TinyMode
     async with explorer(tiny_model("llama"), head="L1H0") as (_, pilot):
         await press(pilot, *"5/kind = K", "enter")
         await see(pilot, text=" of ")
-        await see(pilot, *":L0H0", "enter", title="composition L0H0  kind = K", text="no earlier layer feeds this one")
+        await see(pilot, *":L0H0", "enter", titled="composition L0H0  kind = K", text="no earlier layer feeds this one")
 
 
 @pytest.mark.parametrize("width", range(12, 60))
@@ -341,7 +341,7 @@ async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -
 async def test_what_the_mask_hides_is_masked_in_the_rollout_too() -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (_, pilot):
         await see(pilot, *"3aaaagg", "right", slowly=True, title="attention rollout")
-        await see(pilot, readout='q 0 "<|start|>" → k 1 "t"  masked   ⏎ 0 "<|start|>" 1.00')
+        await see(pilot, reads='q 0 "<|start|>" → k 1 "t"  masked   ⏎ 0 "<|start|>" 1.00')
 
 
 async def test_a_search_for_an_absent_label_does_not_promise_it(tiny_model: TinyModel) -> None:
@@ -359,7 +359,7 @@ async def test_an_empty_label_is_explained_and_a_column_without_notes_is_hidden(
     async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
         await press(pilot, "7")
         active_table(app).grid.go_to_column("label")
-        await see(pilot, readout="L0H1  label is empty: the head has no clear pattern")
+        await see(pilot, reads="L0H1  label is empty: the head has no clear pattern")
         assert "note" not in active_table(app).grid.columns
 
 
