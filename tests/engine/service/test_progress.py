@@ -201,7 +201,7 @@ Opened = tuple[OpenModel, list[Progress]]
 
 
 @pytest.fixture
-def opened(tiny_model: TinyModel) -> Opened:
+def opened(tiny_model: TinyModel, told_at_once: None) -> Opened:
     """Open a model of a few layers, and list what it tells."""
     model, told = open_on_thread(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), list[Progress]()
     model.tell = told.append
@@ -232,7 +232,6 @@ def steps_of(opened: Opened, activity: str, table: str, query: Query) -> list[tu
     return [(each.done, each.total, each.unit, each.note) for each in told if each.activity == activity]
 
 
-@pytest.mark.usefixtures("told_at_once")
 @pytest.mark.parametrize(
     ("table", "activity", "unit", "runs"),
     [
@@ -256,7 +255,6 @@ def test_reported_steps_are_the_layers_that_run(
     assert steps == [(done, len(called), unit, "") for done in range(len(called) + 1)]
 
 
-@pytest.mark.usefixtures("told_at_once")
 def test_ablation_reports_heads_and_the_layer_that_runs(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     worked_out(opened[0], "predictions", Query(text=TEXT))
     monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
@@ -265,7 +263,6 @@ def test_ablation_reports_heads_and_the_layer_that_runs(opened: Opened, monkeypa
     assert steps == [(done, 4, "heads", note) for done, note in (*expected, (4, ""))]
 
 
-@pytest.mark.usefixtures("told_at_once")
 @pytest.mark.parametrize(
     ("table", "query", "activity", "unit", "total"),
     [
@@ -285,7 +282,6 @@ def test_other_long_tables_report_steps_of_their_own(
     assert (steps[0][0], steps[-1][0]) == (0, total)
 
 
-@pytest.mark.usefixtures("told_at_once")
 def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(opened: Opened) -> None:
     with attending() as called:
         steps = steps_of(opened, "measuring on random tokens", "patterns", Query(layer=Head("decoder", 0)))
