@@ -87,19 +87,15 @@ async def test_a_terminal_that_is_tiny_for_a_while_loses_no_key(tiny_model: Tiny
         await see(pilot, "j", selected="L0H1")
 
 
-async def test_q_closes_what_lies_over_the_views(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+@pytest.mark.parametrize("leave", [("q",), ("question_mark", "ctrl+q")])
+async def test_q_closes_what_lies_over_the_views_and_then_leaves(leave: tuple[str, ...]) -> None:
+    async with explorer("demo") as (app, pilot):
         for key in ("question_mark", "S", "e", "unbound:app.check"):
             await type_keys(pilot, key)
             assert len(app.screen_stack) == 2, key
             await type_keys(pilot, "q")
             assert len(app.screen_stack) == 1, key
-
-
-@pytest.mark.parametrize("leave", [("ctrl+q",), ("q", "q"), ("escape", "colon", "q", "enter")])
-async def test_keys_leave_from_a_list_and_from_the_views(tiny_model: TinyModel, leave: tuple[str, ...]) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "question_mark", *leave)
+        await press(pilot, *leave)
         assert not app.is_running
 
 

@@ -46,23 +46,19 @@ async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> 
         await see(pilot, "escape", focus="tree")
 
 
-async def test_going_back_gives_the_keys_to_the_view_that_had_them(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_going_back_gives_the_keys_to_the_view_that_had_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
-    async with explorer(tiny_model("llama")) as (_, pilot):
+    async with explorer("demo") as (_, pilot):
         await see(pilot, focus="tree")
         await see(pilot, "w", "w", view="heads")
         await see(pilot, "H", view="overview", focus="view")
 
 
-@pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])
-async def test_a_table_shown_again_is_scrolled_as_before(
-    monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("keys", ["8 j", "9 j space", "8 ctrl+d ctrl+d k k"])
+async def test_a_table_shown_again_is_scrolled_as_before(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.state.places.REST", 0.0)
     async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
-        await see(pilot, *keys, slowly=True)
+        await see(pilot, *keys.split(), slowly=True)
         pane, seen = active_table(app), screen_text(app).splitlines()[2:-3]
         await press(pilot, "3")
         assert not pane.grid.size, "it is not laid out"

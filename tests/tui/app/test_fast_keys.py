@@ -134,9 +134,7 @@ async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyM
         await see(pilot, selected="L0H2", view="ranks", focus="view")
 
 
-async def test_a_selection_before_the_first_head_is_shown_stays(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_selection_before_the_first_head_is_shown_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Explorer._wait_for_frame
 
     async def later(app: Explorer) -> None:
@@ -145,7 +143,7 @@ async def test_a_selection_before_the_first_head_is_shown_stays(
         await drawn(app)
 
     monkeypatch.setattr(Explorer, "_wait_for_frame", later)
-    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, pilot):
+    async with explorer("demo", head="L0H1") as (app, pilot):
         await see(pilot, selected="None")
         assert list(disagreements(app)) == []
         assert app.is_idle, "the rest of the model has been asked for, and is there"

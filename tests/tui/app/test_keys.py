@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
 from textual.widgets import Input
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, resize, screen_text, type_keys
+from tests.tui.explorer import explorer, foot, press, resize, screen_text, see, type_keys
 
 
-@pytest.mark.parametrize(
-    ("columns", "way", "wanted"),
-    [
-        (80, "escape", "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit"),
-        (80, "3", "⏎ Largest  a Mean  x Explain  tab Next panel  [ ] Head  ? Help  q Quit"),
-        (80, "2", "m Measure  + - ε  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"),
-        (40, "escape", "⏎ Open  z All room  ? Help  q Quit"),
-    ],
-)
-async def test_the_foot_fits_and_shows_the_main_keys(
-    tiny_model: TinyModel, columns: int, way: str, wanted: str
-) -> None:
-    async with explorer(tiny_model("llama"), text="the cat", size=(columns, 24)) as (app, pilot):
-        await press(pilot, way)
-        assert foot(app) == wanted
-        await resize(pilot, 160, 24)
-        assert "e Export" in foot(app)
-        assert set(wanted.split()) <= set(foot(app).split())
+async def test_the_foot_fits_and_shows_the_main_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat") as (app, pilot):
         assert list(app.foot_keys) == ["app.help", "app.quit"]
+        for columns, key, keys in (
+            (80, "escape", "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit"),
+            (40, "escape", "⏎ Open  z All room  ? Help  q Quit"),
+            (80, "3", "⏎ Largest  a Mean  x Explain  tab Next panel  [ ] Head  ? Help  q Quit"),
+            (80, "2", "m Measure  + - ε  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"),
+        ):
+            await resize(pilot, columns, 24)
+            await see(pilot, key, says=keys)
+            await resize(pilot, 160, 24)
+            assert "e Export" in foot(app)
+            assert set(keys.split()) <= set(foot(app).split())
 
 
 async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
@@ -83,8 +77,7 @@ async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(ti
         for widget in (app.main.tree_widget, *views) * 2:
             await type_keys(pilot, "tab")
             assert app.focused is widget
-        await type_keys(pilot, "i", "tab")
-        assert app.focused is app.main.tree_widget
+        await see(pilot, "i", "tab", focus="tree")
 
 
 async def test_ctrl_z_does_nothing_where_nothing_can_be_suspended(tiny_model: TinyModel) -> None:
@@ -92,5 +85,4 @@ async def test_ctrl_z_does_nothing_where_nothing_can_be_suspended(tiny_model: Ti
         before = screen_text(app)
         await press(pilot, "ctrl+z")
         assert screen_text(app) == before
-        await press(pilot, "i", "ctrl+z")
-        assert app.focused is app.main.sentence_input
+        await see(pilot, "i", "ctrl+z", focus="sentence")

@@ -39,12 +39,11 @@ async def test_leaving_before_there_are_views_is_no_error() -> None:
 
 
 async def test_a_view_shown_while_the_program_ends_is_no_error() -> None:
+    async def show() -> None:
+        app.exit()
+        app.views.show_view(CIRCUITS.name)
+
     async with explorer("demo") as (app, _):
-
-        async def show() -> None:
-            app.exit()
-            app.views.show_view(CIRCUITS.name)
-
         start_work(app, show, "view")
     assert app.unexpected_error is None
     assert app.return_code == 0
@@ -88,7 +87,7 @@ async def test_events_after_the_end_are_no_error() -> None:
 
 
 async def test_any_other_error_while_leaving_ends_the_program() -> None:
-    app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
+    app = Explorer(Engine(EngineOptions()), Start("demo"))
     app._exit = True
     app._handle_exception(error := KeyError("gone"))
     assert app.unexpected_error is error

@@ -115,9 +115,7 @@ def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
     assert history.step(-1) == Shown(head(0, 0), "changes")
 
 
-async def test_the_prompt_goes_anywhere_by_name_fast_keys_follow_and_gg_leads_to_the_first_line(
-    tiny_model: TinyModel,
-) -> None:
+async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_first_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await see(pilot, "colon", *"L1H3", "enter", selected="L1H3", view="spectra", focus="tree")
         assert not app.main.prompt.display

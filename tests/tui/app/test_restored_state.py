@@ -23,7 +23,7 @@ def _guide_is_dismissed() -> None:
     remember_guide()
 
 
-def restoring(model: Path, **asked: Any) -> AbstractAsyncContextManager[tuple[Explorer, Pilot[None]]]:
+def restoring(model: Path | str, **asked: Any) -> AbstractAsyncContextManager[tuple[Explorer, Pilot[None]]]:
     """Start where the model was left last, but for what is asked for."""
     return explorer(model, start=Start(str(model), is_restoring=True, **asked))
 
@@ -144,11 +144,9 @@ async def test_a_missing_head_is_forgotten_and_a_killed_session_is_restored(tiny
         await see(pilot, selected="L0H0", view="overview")
 
 
-async def test_a_state_folder_that_cannot_be_written_is_reported_and_nothing_else_fails(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_state_folder_that_cannot_be_written_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
-    async with restoring(tiny_model("llama"), head="L0H0") as (app, pilot):
+    async with restoring("demo", head="L0H0") as (app, pilot):
         (said,) = notices(app)
         assert said.startswith("cannot save where you are: /proc/version/attn-tui cannot be written: ")
         assert not app.main.guide.display, "the head was asked for"

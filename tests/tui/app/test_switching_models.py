@@ -112,10 +112,8 @@ async def test_a_reopened_model_has_its_own_measure_and_epsilon(tiny_model: Tiny
         assert app.session.shown.overview == "qk_spectral_norm"
 
 
-async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(
-    tiny_model: TinyModel, tmp_path: Path
-) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(tmp_path: Path) -> None:
+    async with explorer("demo", text=TEXT) as (app, pilot):
         await press(pilot, "j", "3")
         before, session, views = screen_text(app), app.session, app.views
         await choose(pilot, tmp_path)
@@ -249,54 +247,36 @@ def test_the_threads_of_a_closed_model_end(tiny_model: TinyModel) -> None:
     assert not any(thread.is_alive() for thread in begun)
 
 
-async def type_between(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch, model: Path, *keys: str) -> None:
-    """Open a GPT-2, and type while there are no views, which those of before still say something to."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    make_views, old_views, may_go_on = app.main.make_views, app.views, asyncio.Event()
-
-    async def late(engine: Engine, start: Start) -> None:
-        await old_views.remove()
-        app.main._views = None
-        await may_go_on.wait()
-        await make_views(engine, start)
-
-    monkeypatch.setattr(app.main, "make_views", late)
-    await choose(pilot, model)
-    await until(pilot, lambda: not app.main.is_ready)
-    for message in (HeadEntered(Head("decoder", 0, 1)), PlaceWanted("ranks")):
-        old_views.post_message(message)
-    await type_keys(pilot, *keys)
-    assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
-    may_go_on.set()
-    await until(pilot, lambda: has_opened(app, "gpt2"))
-    await settle(pilot)
-    assert app.unexpected_error is None
-
-
-async def test_keys_and_messages_of_the_old_views_are_no_error(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("keys", "line", "view"),
+    [
+        (("j", "2", "enter"), "", "ranks"),
+        (("slash", "x", "escape", "1"), "", "spectra"),  # escape drops what is before it, though it stops no model
+        (("slash", *"quit", "left"), "qui|t", "overview"),  # and of these none leads elsewhere or ends the program
+    ],
+)
+async def test_keys_typed_between_two_models_wait_for_the_views_of_the_new_one(
+    keys: tuple[str, ...], line: str, view: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "j", "2", "enter")
-    assert app.unexpected_error is None
+        make_views, old_views, may_go_on = app.main.make_views, app.views, asyncio.Event()
 
+        async def late(engine: Engine, start: Start) -> None:
+            await old_views.remove()
+            app.main._views = None
+            await may_go_on.wait()
+            await make_views(engine, start)
 
-async def test_escape_while_a_model_opens_drops_the_keys_before_it(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model may come all the same, where it is too late to stop."""
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "slash", "x", "escape", "1")
-        assert not app.main.prompt.display
-        assert app.views.active is app.views.spectra, "what was typed after it is done"
-    assert app.unexpected_error is None
-
-
-async def test_letters_after_a_waiting_key_wait_too(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among them are those that would lead elsewhere at once, or end the program."""
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_between(pilot, monkeypatch, tiny_model("gpt2"), "slash", *"quit", "left")
-        assert app.main.prompt.input.value == "quit"
-        assert app.main.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
+        monkeypatch.setattr(app.main, "make_views", late)
+        await choose(pilot, tiny_model("gpt2"))
+        await until(pilot, lambda: not app.main.is_ready)
+        for message in (HeadEntered(Head("decoder", 0, 1)), PlaceWanted("ranks")):
+            old_views.post_message(message)  # which is too late
+        await type_keys(pilot, *keys)
+        assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
+        may_go_on.set()
+        await until(pilot, lambda: has_opened(app, "gpt2"))
+        await see(pilot, view=view)
+        text, place = app.main.prompt.input.value, app.main.prompt.input.cursor_position
+        assert (f"{text[:place]}|{text[place:]}" if app.main.prompt.display else "") == line
     assert app.unexpected_error is None

@@ -27,12 +27,9 @@ COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0
 """Sets a colour of text or background."""
 
 
-async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-    model = tiny_model("llama")
-    async with explorer(model, start=Start(str(model), text=TEXT, is_restoring=True)) as (app, pilot):
+    async with explorer("", start=Start("demo", text=TEXT, is_restoring=True)) as (app, pilot):
         seen, legends, said = [app.theme], set(), []
         await type_keys(pilot, "3")
         for _ in OWN:
@@ -50,12 +47,11 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(
 
 
 def test_themes_have_short_names_and_terminals_of_few_colours_use_their_own() -> None:
-    assert [find_theme(name) for name in ("dark", "light", "cb", "ansi", "nord")] == [
-        "textual-dark", "textual-light", "colour-blind", ANSI, "nord",
-    ]  # fmt: skip
-    assert [default_theme(system, no_color=False) for system in ("truecolor", "256", "standard")] == [
-        "textual-dark", "textual-dark", ANSI,
-    ]  # fmt: skip
+    for name, theme in (("dark", "textual-dark"), ("light", "textual-light"), ("cb", "colour-blind"), ("ansi", ANSI)):
+        assert find_theme(name) == theme
+    assert find_theme("nord") == "nord"
+    for system, theme in (("truecolor", "textual-dark"), ("256", "textual-dark"), ("standard", ANSI)):
+        assert default_theme(system, no_color=False) == theme
     assert default_theme("truecolor", no_color=True) == ANSI
 
 
