@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,14 +54,7 @@ async def test_the_random_play_finds_idle_keys_stale_cells_and_double_messages(m
         lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)},
     )
     async with painted_explorer() as (app, pilot):
-
-        async def rest() -> None:
-            await settle(pilot)
-            await pilot.pause()
-
-        async def press(key: str) -> None:
-            await type_keys(pilot, key)
-
+        rest, press = partial(settle, pilot), partial(type_keys, pilot)
         await rest()
         assert not [wrong async for wrong in drawn_otherwise(app, press, rest)]
         app.picture.cells[3, 3] = ("#", "")

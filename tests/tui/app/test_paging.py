@@ -8,11 +8,10 @@ from textual.widgets import OptionList
 from textual.widgets._toast import Toast
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until
+from tests.tui.explorer import explorer, foot, press, see, type_keys, until
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
 from tui.app.explorer import Explorer
-from tui.screens.help_screen import HelpScreen
 from tui.views.tree import HeadTree
 from tui.widgets.spectra import SpectraView
 
@@ -59,14 +58,10 @@ async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model:
         for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B tab", "To the field")):
             await press(pilot, *keys.split())
             menu, line = app.screen, foot(app)
-            await press(pilot, "?")
-            assert isinstance(app.screen, HelpScreen)
-            assert said in screen_text(app)
-            assert "in this menu" in screen_text(app)
-            assert foot(app) == "/ Search  esc Close"
-            await press(pilot, "q")
+            await see(pilot, "?", text=said, says="/ Search  esc Close")
+            await see(pilot, text="in this menu")
+            await see(pilot, "q", says=line)
             assert app.screen is menu
-            assert foot(app) == line
             await press(pilot, "q")
             assert len(app.screen_stack) == 1
 
