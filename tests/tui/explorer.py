@@ -24,6 +24,7 @@ from engine.service.engine import Engine
 from engine.values.attention import PooledMap
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
+from engine.values.table import Table
 from tests.opening import hold_up
 from tests.toolkit import count_paintings
 from tui.app.explorer import Explorer
@@ -194,11 +195,8 @@ async def see(
     app = pilot.app
     assert isinstance(app, Explorer)
     main, pane, now, screen = app.main, app.views.active, app.session.shown, screen_text(app)
-    whole_title, whole_readout, last_line = (
-        shown(pane.title_line),
-        shown(pane.readout_line),
-        screen.splitlines()[-1].strip(),
-    )
+    whole_title, whole_readout = shown(pane.title_line), shown(pane.readout_line)
+    last_line = screen.splitlines()[-1].strip()
     for wanted, found in (
         (view, pane.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
         (off, " ".join(map(str, now.off.heads))), (says, last_line), (titled, whole_title.partition("  →")[0]),
@@ -249,6 +247,13 @@ def active(app: Explorer, kind: type[PaneType]) -> PaneType:
 def active_table(app: Explorer) -> TablePane:
     """Give the table that is the active view."""
     return active(app, TablePane)
+
+
+def shown_table(app: Explorer) -> Table:
+    """Give what is shown by the table that is the active view."""
+    table = active_table(app).shown
+    assert table is not None
+    return table
 
 
 def title(app: Explorer) -> str:

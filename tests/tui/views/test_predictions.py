@@ -37,6 +37,7 @@ from tests.tui.explorer import (
     settle,
     shown,
     shown_map,
+    shown_table,
     title,
     type_keys,
     until,
@@ -66,12 +67,12 @@ async def test_one_key_goes_from_predictions_to_lens_and_contributions(model: Pa
             assert rows(pane.table_on_screen()) == asked(model, view, query)
             assert app.focused is pane.grid
         await see(pilot, "8", view="predictions")
-        before = Query(text=TEXT, position=int(str(rows(active_table(app).shown)[0][0])) - 1)
+        before = Query(text=TEXT, position=int(str(rows(shown_table(app))[0][0])) - 1)
         await press(pilot, "comma")
-        assert rows(active_table(app).shown) == asked(model, "predictions", replace(before, top=20))
+        assert rows(shown_table(app)) == asked(model, "predictions", replace(before, top=20))
         await see(pilot, "j", "enter", slowly=True, view="contributions")
         chosen = asked(model, "predictions", before)[1][3]
-        assert {row[4] for row in rows(active_table(app).shown)} == {chosen}
+        assert {row[4] for row in rows(shown_table(app))} == {chosen}
 
 
 async def test_titles_spell_tokens_as_tables_do_and_an_empty_table_explains_no_column() -> None:
@@ -94,7 +95,7 @@ async def test_a_waiting_sentence_is_announced_and_not_asked_for(model: Path, mo
         await until(pilot, lambda: "the sentence is read after the first head …" in screen_text(app))
         is_there.set()
         await settle(pilot)
-        assert len(rows(active_table(app).shown)) == 20
+        assert len(rows(shown_table(app))) == 20
 
 
 async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Path) -> None:
@@ -111,12 +112,12 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Pat
         assert not np.allclose(plain, expected, atol=1e-3)
         query = Query(text=TEXT, off=off.heads)
         await see(pilot, "9", title="ablation L0H1, L0H2 off  position 5  at ' mat'")
-        assert rows(active_table(app).shown) == asked(model, "ablation", query)
+        assert rows(shown_table(app)) == asked(model, "ablation", query)
         await press_slowly(pilot, "8", "j", "enter", "9")
         assert app.session.shown.token is not None
-        assert rows(active_table(app).shown) == asked(model, "ablation", query), "of all tokens still"
+        assert rows(shown_table(app)) == asked(model, "ablation", query), "of all tokens still"
         await press(pilot, "unbound:app.by_mean")
-        assert rows(active_table(app).shown) == asked(model, "ablation", replace(query, by_mean=True))
+        assert rows(shown_table(app)) == asked(model, "ablation", replace(query, by_mean=True))
         await see(pilot, "O", title="ablation by mean")
         await see(pilot, "unbound:app.by_mean", title="ablation by zero")
         await see(pilot, "3", title="attention L1H2")
@@ -138,7 +139,7 @@ async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, mon
 
         monkeypatch.setattr(Engine, "table", watched)
         await see(pilot, "9", text="2 of 3 layers, stopped, 9 goes on")
-        assert {row[1] for row in rows(active_table(app).shown)} == {0, 1}
+        assert {row[1] for row in rows(shown_table(app))} == {0, 1}
         await filter_table(pilot, "change>9")
         await see(pilot, title="ablation  stopped, 9 goes on  0 of 8 so far  change>9")
         await see(pilot, "escape", no_text="so far")  # all rows again
@@ -146,7 +147,7 @@ async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, mon
         assert app.focused is app.main.tree_widget, "with nothing to stop it goes back to the tree"
         await press(pilot, "9")
         expected = asked(model, "ablation", Query(text=TEXT))
-        assert rows(active_table(app).shown) == expected
+        assert rows(shown_table(app)) == expected
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
         await see(pilot, "g", "g", "enter", slowly=True, selected=f"L{expected[0][1]}H{expected[0][2]}")
@@ -173,9 +174,7 @@ async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads
     async with explorer(model, text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
         await press(pilot, "space")
         await see(pilot, "8", title="predictions with L0H1 off")
-        table = active_table(app).shown
-        assert table is not None
-        assert {"probability_after", "change"} <= set(table.columns)
+        assert {"probability_after", "change"} <= set(shown_table(app).columns)
         for view in ("lens", "contributions"):
             await see(pilot, "8", title=f"{view} with all heads on")
         await press_slowly(pilot, "comma", "8", "8", "8")
@@ -259,9 +258,8 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
     model, other = pair
     async with explorer(model, text=SHORT, other=other, size=(100, 24)) as (app, pilot):
         await press(pilot, "8")
-        pane = active_table(app)
-        assert pane.shown is not None
-        rows = as_exported(pane.shown)
+        pane, table = active_table(app), shown_table(app)
+        rows = as_exported(table)
         assert rows == exported(model, "predictions", "--text", SHORT, "--top", "20", "--vs", other)
         assert pane.grid.columns[:5] == ("rank", "token", "probability", "probability_other", "difference")
         pane.grid.go_to_column("difference")
@@ -270,8 +268,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await filter_table(pilot, "difference > 0 and rank_other = 1")
         assert pane.counts == (1, len(rows))
         assert f"--vs {other}" in app.main.exporting.command()
-        table, without = pane.shown, len(PREDICTIONS.columns)
-        alone = table.with_frame(table.frame[:, :without])
+        alone = table.with_frame(table.frame[:, : len(PREDICTIONS.columns)])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
             pane.show((), shows, None)
             await pilot.pause()
@@ -308,13 +305,9 @@ async def test_models_with_different_tokens_are_not_compared_and_the_title_says_
     said = refusal(model, "predictions", "--text", SHORT, "--vs", other)
     assert "cut this sentence into different tokens, so they cannot be compared on it: token 0 is 't'" in said
     async with explorer(model, text=SHORT, other=other, size=(200, 24)) as (app, pilot):
-        await press(pilot, "8")
-        pane = active_table(app)
-        assert pane.shown is not None
-        assert pane.shown.columns == PREDICTIONS.columns
-        rows = as_exported(pane.shown)
-        assert rows == exported(model, "predictions", "--text", SHORT, "--top", "20")
-        assert "without the other model: " in shown(pane.title_line)
+        await see(pilot, "8", text="without the other model: ")
+        assert shown_table(app).columns == PREDICTIONS.columns
+        assert as_exported(shown_table(app)) == exported(model, "predictions", "--text", SHORT, "--top", "20")
 
 
 ROW = dict(zip(LENS.columns, range(len(LENS.columns)), strict=True))
@@ -380,7 +373,7 @@ async def test_enter_goes_to_what_makes_the_token_under_the_cursor(model: Path) 
         (number, *_), *_ = lens_of(app).choices_at(layer, token)
         await see(pilot, "enter", view="contributions")
         expected = asked(model, "contributions", Query(text=TEXT, position=token, token=f"#{number}"))
-        assert rows(active_table(app).shown) == expected
+        assert rows(shown_table(app)) == expected
         await press_slowly(pilot, "8", "8")
         assert active(app, LensPane).grid.cursor[1] == token, "the lens is at the token that is predicted at"
 
@@ -396,8 +389,7 @@ async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(m
     async with explorer(model, size=(120, 40), text=TEXT) as (app, pilot):
         await see(pilot, "8", "D", slowly=True, text="this is the token itself")
         await press(pilot, "j", "D")
-        table = active_table(app).shown
-        assert table is not None
+        table = shown_table(app)
         token, number, logits = map(table.columns.index, ("token", "token_id", "logit_difference"))
         pair = f"'{table.rows[0][token]}' − '{table.rows[1][token]}'"
         assert pair in title(app)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, filter_table, press, resize, screen_text, see, shown, until
+from tests.tui.explorer import active_table, explorer, filter_table, press, resize, screen_text, see, shown, until
 
 
 async def test_tree_and_titles_on_the_smallest_terminal(tiny_model: TinyModel) -> None:
@@ -92,8 +92,7 @@ async def test_every_filtered_view_shows_the_key_that_clears_the_filter() -> Non
 async def test_a_terms_number_and_chance_come_before_their_explanation() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
         await press(pilot, "3", "x")
-        pane = app.views.table
-        assert pane is not None
+        pane = active_table(app)
         row = dict(zip(pane.grid.all_columns, pane.grid.whole_row or (), strict=True))
         value, chance = row["value"], row["value_chance"]
         assert isinstance(value, float)
@@ -109,8 +108,7 @@ async def test_a_terms_number_and_chance_come_before_their_explanation() -> None
 async def test_a_column_that_names_each_rows_own_head_is_hidden(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama", with_head=True), text="Mia saw a fox", size=(160, 50)) as (app, pilot):
         await press(pilot, "9")
-        pane = app.views.table
-        assert pane is not None
+        pane = active_table(app)
         await until(pilot, lambda: pane.counts == (8, 8))
         await see(pilot, no_text="more column")
         assert "off" not in pane.grid.columns

@@ -28,7 +28,7 @@ from engine.values.views import CIRCUITS, VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import edited_weights, open_folder, open_on_thread, worked_out
-from tests.tui.explorer import active_table, drawn_lines, explorer, filter_table, press, screen_text, see, shown, titled
+from tests.tui.explorer import active_table, drawn_lines, explorer, press, screen_text, see, shown, shown_table, titled
 from tui.drawing.numbers import fit_number
 from tui.drawing.titles import Part
 from tui.views.switcher import WEIGHTS_WIDTH
@@ -42,8 +42,7 @@ def asked(model: Path, view: str, query: Query) -> list[tuple[object, ...]]:
     return rows(worked_out(open_on_thread(model), view, query))
 
 
-def rows(table: Table | None) -> list[tuple[object, ...]]:
-    assert table is not None
+def rows(table: Table) -> list[tuple[object, ...]]:
     return [tuple(row) for row in table]
 
 
@@ -56,7 +55,7 @@ async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel,
             first = next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head"))
             await see(pilot, key, view=view, text=first)
             query = by_layer if view in ("circuits", "patterns") else replace(by_layer, head=2)
-            assert rows(active_table(app).shown) == asked(model, view, query)
+            assert rows(shown_table(app)) == asked(model, view, query)
             feeding = "  from layer 0" if view == "composition" else ""  # in which all rows agree
             assert titled(active_table(app).title_line) == f"{view} L1H2{feeding}"
             assert app.focused is active_table(app).grid
@@ -70,41 +69,39 @@ async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -
     model, layer = tiny_model("gpt2"), Head("decoder", 1)
     async with explorer(model, head="L1") as (app, pilot):
         await press(pilot, "4")
-        found = rows(active_table(app).shown)
+        found = rows(shown_table(app))
     assert found == asked(model, "circuits", Query(layer=layer, whole_layers=True, eigenvalues=True))
     assert isinstance(found[-1][VIEWS["circuits"].columns.index("qk_positive_mass")], float)
 
 
-async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
+async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(
+    tiny_model: TinyModel, folder: Path
+) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, "4")
         pane = active_table(app)
         assert next(iter(pane.grid.row or ())) == "2"
-        (value,) = (row[3] for row in rows(pane.shown) if row[2] == "2")
+        (value,) = (row[3] for row in shown_table(app) if row[2] == "2")
         await see(pilot, "home", reads=f"L1H2  qk_symmetry {value:.4g}  chance 0.03125")
         assert shown(pane.explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
         assert "qk_symmetry_chance" not in pane.grid.columns
         assert "qk_symmetry_chance" in pane.table_on_screen().columns, "files have what chance gives"
         await press(pilot, "r", "l")
         assert shown(pane.explanation_line).startswith("chance, Gaussian factors")
+        await press(pilot, "home", "o")
+        await press(pilot, "home", "o", "e", "v")
+        assert written(folder, "*circuits.csv") == as_exported(pane.table_on_screen()), "as it is sorted"
 
 
 async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_feeds(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await press(pilot, "5")
-        first = rows(active_table(app).shown)
+        first = rows(shown_table(app))
         await press(pilot, "]")
-        assert {row[2] for row in rows(active_table(app).shown)} == {"3"}
+        assert {row[2] for row in rows(shown_table(app))} == {"3"}
         await press(pilot, "[")
-        assert rows(active_table(app).shown) == first
+        assert rows(shown_table(app)) == first
         await see(pilot, "enter", selected=f"L{first[0][4]}H{first[0][5]}")
-
-
-async def test_one_key_writes_the_rows_as_they_are_sorted(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await press(pilot, "4", "home", "o")
-        await press(pilot, "home", "o", "e", "v")
-        assert written(folder, "*circuits.csv") == as_exported(active_table(app).table_on_screen())
 
 
 async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_copy: TinyModel, folder: Path) -> None:
@@ -116,14 +113,14 @@ async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_c
     assert plain != folded
     async with explorer(model, size=(160, 50), head="L1H2") as (app, pilot):
         await press(pilot, "2", "unbound:table.fold", "6")
-        assert rows(active_table(app).shown) == plain
+        assert rows(shown_table(app)) == plain
         await press(pilot, "unbound:table.fold")
-        assert rows(active_table(app).shown) == folded
+        assert rows(shown_table(app)) == folded
         assert titled(active_table(app).title_line).startswith("directions L1H2  norms folded in")
         for keys in (["e", "v"], ["e", "w"]):
             await press(pilot, *keys)
         await press(pilot, "unbound:table.fold")
-        assert rows(active_table(app).shown) == plain
+        assert rows(shown_table(app)) == plain
     for name, options in (("L1H2", ["--head", "L1H2"]), ("all", [])):
         file = folder / f"{model.name}-{name}-folded-directions.csv"
         assert file.read_bytes() == run(model, "directions", *options, "--fold-norm").stdout_bytes
@@ -134,7 +131,7 @@ async def test_a_view_without_a_table_for_the_selection_says_what_to_choose(tiny
         await see(pilot, "6", text="choose a head")
         await see(pilot, "e", "v", text="directions is still empty; nothing was written")
         await press(pilot, "escape", "5")
-        assert {row[1] for row in rows(active_table(app).shown)} == {1}
+        assert {row[1] for row in rows(shown_table(app))} == {1}
 
 
 async def test_a_failing_table_says_why_and_others_work(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +173,7 @@ async def test_the_readout_follows_the_cursor_while_a_filter_is_typed() -> None:
         await press(pilot, "4")
         pane = active_table(app)
         before = shown(pane.readout_line)
-        table = pane.shown
-        assert table is not None
+        table = shown_table(app)
         at, of = table.columns.index("head"), table.columns.index(pane.grid.column)
         third = next(row for row in rows(table) if str(row[at]) == "3")
         await press(pilot, "slash", *"head = 3")
@@ -210,7 +206,7 @@ async def test_what_a_table_is_about_is_seen_in_little_room(size: tuple[int, int
                 assert written & set(re.findall(r"[-+.e\d]+", line)), line
             assert measure != "value" or "weight" in shown(active_table(app).readout_line)
         if size[0] == 80:
-            await filter_table(pilot, "projection > 0.2")
+            await see(pilot, *"/projection > 0.2", "enter", view="directions")
             assert grid.column == "projection"
             assert re.search(r"token +projection +chance", screen_text(app)), "of what a row is stays beside it"
 
@@ -359,8 +355,7 @@ async def test_weights_are_as_exported_and_filtered_while_one_types(tiny_model: 
 async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L1") as (app, pilot):
         await press(pilot, "4")
-        pane, table = active_table(app), active_table(app).shown
-        assert table is not None
+        pane, table = active_table(app), shown_table(app)
         count = len(list(table))
         filtered = f"circuits L1  1 of {count}  head = all"
         await see(pilot, *"/head = al", "enter", *"/", "end", *"l", "enter", "unbound:app.tree", titled=filtered)
