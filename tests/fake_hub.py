@@ -46,6 +46,11 @@ class Repository:
         return None
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Give the files of a folder by name."""
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
 @lru_cache(maxsize=16)
 def digest(content: bytes) -> str:
     """Hash a file, which is asked for at every request."""
@@ -112,8 +117,7 @@ class FakeHub:
 
     def add(self, name: str, folder: Path, **extra: bytes) -> Repository:
         """Publish a folder as a model, with further files."""
-        files = {each.name: each.read_bytes() for each in folder.iterdir()}
-        self.repositories[name] = Repository(files | extra)
+        self.repositories[name] = Repository(contents(folder) | extra)
         return self.repositories[name]
 
     def __enter__(self) -> FakeHub:

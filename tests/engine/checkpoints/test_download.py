@@ -20,18 +20,13 @@ from engine.checkpoints.model_folders import find_in_cache
 from engine.values.errors import Superseded
 from engine.values.progress import Progress, Rate
 from tests.conftest import TinyModel
-from tests.fake_hub import FakeHub, commit
+from tests.fake_hub import FakeHub, commit, contents
 from tests.opening import not_found, open_folder
 
 NAME = "somebody/tiny"
 
 PIECE = constants.DOWNLOAD_CHUNK_SIZE
 """Bytes that the Hub's library writes at a time."""
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Read a folder's files, by name."""
-    return {each.name: each.read_bytes() for each in folder.iterdir()}
 
 
 @pytest.fixture

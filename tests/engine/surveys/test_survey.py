@@ -28,7 +28,7 @@ from engine.values.views import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
-from tests.fake_hub import FakeHub, Repository
+from tests.fake_hub import FakeHub, Repository, contents
 from tests.opening import edited_weights
 from tests.terminal import COMMAND
 from tests.tiny_configurations import tiny_configuration
@@ -180,7 +180,7 @@ def test_branches_of_the_hub_are_downloaded_measured_and_removed(
     monkeypatch.setenv("HF_ENDPOINT", hub.url)  # which the workers have from their environment
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     folders = [tiny_model("gpt2", initializer_range=scale) for scale in (0.02, 0.03)]
-    first, second = ({each.name: each.read_bytes() for each in folder.iterdir()} for folder in folders)
+    first, second = map(contents, folders)
     steps = {f"step{step}": (first, second)[step % 2] for step in (0, 1, 2, 3, 1000)}
     hub.repositories["somebody/steps"] = Repository(first, steps)
     found = survey(["somebody/steps@step1", "somebody/steps@log"], tmp_path / "survey", workers=1)
