@@ -27,7 +27,7 @@ from engine.service.engine import Engine
 from engine.store.files import log_file
 from engine.values.options import EngineOptions
 from tests.tui import monkey_actions as actions
-from tests.tui.explorer import PATIENCE, screen_text, settle, waited_for
+from tests.tui.explorer import LOOK, PATIENCE, screen_text, settle, waited_for
 from tests.tui.invariants import compare, disagreements, unanswered
 from tests.tui.monkey_actions import has_ended
 from tests.tui.monkey_checks import drawn_otherwise, said_twice, silent
@@ -223,7 +223,7 @@ class Monkey:
                     self._press(app, key)
                 await self._choose(app, pilot, self._model)
                 await self._await_model(app)
-            await pilot.pause(actions.LOOK)
+            await pilot.pause(LOOK)
 
     async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if its key works now."""
@@ -251,7 +251,7 @@ class Monkey:
                 return
             if app.screen._opening is None:
                 break
-            await asyncio.sleep(actions.LOOK)
+            await asyncio.sleep(LOOK)
         await self._type(app, "escape")
 
     def _press(self, app: App[Any], key: str) -> None:

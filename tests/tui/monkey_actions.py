@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.toolkit import wait_for_widgets
-from tests.tui.explorer import PATIENCE, key_event, rests
+from tests.tui.explorer import LOOK, PATIENCE, key_event, rests
 from tests.tui.painted_explorer import is_closing
 from tui.app.explorer import Explorer
 
@@ -54,9 +54,6 @@ SIZES = (
 
 CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
 """Keys on the opening screen."""
-
-LOOK = 0.01
-"""Seconds between two looks for something awaited."""
 
 LOOKS = 4
 """How many looks in a row must find everything at rest."""

@@ -21,15 +21,12 @@ from tui.toolkit.application import start_work
 MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
 
 
-class LeftAtOnce(Explorer):
-    """Is left just before it makes its views."""
-
-    async def _begin(self) -> None:
-        self.exit()
-        await super()._begin()
-
-
 async def test_leaving_before_there_are_views_is_no_error() -> None:
+    class LeftAtOnce(Explorer):
+        async def _begin(self) -> None:
+            self.exit()
+            await super()._begin()
+
     app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
     async with app.run_test():
         assert app._task is not None
@@ -71,8 +68,7 @@ async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatc
     monkeypatch.setattr(WorkerManager, "cancel_all", end_all_and_begin_more)
     async with explorer("demo"):
         pass
-    tasks = {worker._task for worker in begun if worker._task is not None}
-    _, undone = await asyncio.wait(tasks, timeout=1)
+    _, undone = await asyncio.wait({worker._task for worker in begun if worker._task is not None}, timeout=1)
     assert not undone, "else the event loop tells of it when it is forgotten"
 
 
