@@ -94,7 +94,6 @@ class Explorer(TerminalApp):
         *PROGRAM_KEYS,
         shared_key("models", "B", "models", "Open another model", PROGRAM),
         shared_key("next_theme", "", "next_theme", "Next theme", PROGRAM),
-        shared_key("suspend", "ctrl+z", "suspend_process", "Suspend, until fg", PROGRAM, is_first=True),
     ]
 
     def __init__(
@@ -525,17 +524,3 @@ class Explorer(TerminalApp):
             if others:
                 said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
             self.notify(said, severity="warning", timeout=10)
-
-    def action_suspend_process(self) -> None:
-        """Restore the terminal and stop, until the shell continues the program.
-
-        The whole process group stops, as with ctrl+z elsewhere. Textual stops the process alone, and also where no
-        shell could continue it.
-        """
-        if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
-            return
-        if os.getsid(0) == os.getpid():
-            self.main.key_line.show_message("cannot suspend: no shell runs in this terminal")
-            return
-        with self.suspend():
-            os.killpg(0, signal.SIGTSTP)

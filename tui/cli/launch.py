@@ -45,8 +45,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
 
 def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, ascii_only: bool) -> None:
     """Run the explorer of a survey until it is left; raises `EngineError` where there is no terminal."""
-    if not _has_terminal():
-        raise EngineError("the explorer needs a terminal; in a notebook or script read the Parquet files")
+    _take_terminal("in a notebook or script read the Parquet files")
     from tui.app.survey_explorer import SurveyExplorer
     from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme
@@ -80,16 +79,11 @@ def run_explorer(
     EngineError : when the model cannot be opened, or there is no terminal.
     SystemExit : when a signal ended the explorer and `end` is None.
     """
-    if not _has_terminal():
-        raise EngineError("the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW")
+    _take_terminal("for files and pipes use: attn-tui export MODEL VIEW")
     from tui.app.explorer import Explorer
     from tui.state.saved_state import recall_theme
     from tui.toolkit.themes import known_theme
 
-    if not os.environ.get("NO_COLOR"):
-        os.environ.pop("NO_COLOR", None)  # empty it asks for nothing (no-color.org), but Textual takes it as set
-    if sys.__stderr__ is None or not sys.__stderr__.isatty():
-        vars(sys)["__stderr__"] = sys.__stdout__  # Textual draws on standard error
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
 
@@ -114,5 +108,11 @@ def _say(problems: Iterable[str]) -> None:
         sys.stderr.write(f"attn-tui: {problem}\n")
 
 
-def _has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def _take_terminal(otherwise: str) -> None:
+    """Set up what Textual takes from the process; `EngineError`, with what to do otherwise, without a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise EngineError(f"the explorer needs a terminal; {otherwise}")
+    if not os.environ.get("NO_COLOR"):
+        os.environ.pop("NO_COLOR", None)  # empty it asks for nothing (no-color.org), but Textual takes it as set
+    if sys.__stderr__ is None or not sys.__stderr__.isatty():
+        vars(sys)["__stderr__"] = sys.__stdout__  # Textual draws on standard error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -209,6 +211,20 @@ class TerminalApp(App[None]):
         for callback, sender in waiting:
             self.screen._invoke_later(callback, sender)
         return popped
+
+    def action_suspend_process(self) -> None:
+        """Restore the terminal and stop, until the shell continues the program.
+
+        The whole process group stops, as with ctrl+z elsewhere. Textual stops the process alone, and also where no
+        shell could continue it.
+        """
+        if self._driver is None or not self._driver.can_suspend or not hasattr(signal, "SIGTSTP"):
+            return
+        if os.getsid(0) == os.getpid():
+            self.notify("cannot suspend: no shell runs in this terminal")
+            return
+        with self.suspend():
+            os.killpg(0, signal.SIGTSTP)
 
     def action_redraw(self) -> None:
         """Send the whole screen, over anything another program wrote."""

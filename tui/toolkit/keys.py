@@ -74,6 +74,7 @@ PROGRAM_KEYS = (
     shared_key("quit", "q", "quit", "Quit", PROGRAM),
     QUIT_TOO,
     shared_key("redraw", "ctrl+l", "redraw", "Draw the screen again", PROGRAM, is_first=True),
+    shared_key("suspend", "ctrl+z", "suspend_process", "Suspend, until fg", PROGRAM, is_first=True),
 )
 """The keys of every application."""
 

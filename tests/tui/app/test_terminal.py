@@ -186,6 +186,16 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
     assert "\x1b" not in said
 
 
+def test_a_survey_is_drawn_when_standard_error_goes_to_a_file(tmp_path: Path) -> None:
+    (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
+    with Terminal(
+        "sh", "-c", f"{shlex.quote(COMMAND)} {shlex.quote(str(tmp_path))} 2> {tmp_path / 'said'}"
+    ) as terminal:
+        terminal.wait_for("waiting for the survey's first checkpoint")
+        leave(terminal)
+    assert (tmp_path / "said").read_text(encoding="utf-8") == ""
+
+
 def test_without_a_model_the_demo_is_offered() -> None:
     with Terminal(COMMAND) as terminal:
         terminal.wait_for("shipped with attn-tui")
