@@ -341,6 +341,8 @@ class TablePane(RowsPane):
         self.table_on_screen()
         shown, kind = self.session.shown, self._kind
         of = None if kind.scope is Scope.MODEL else shown.selected
+        if of is not None and kind.scope is Scope.LAYER:
+            of = of.whole_layer
         subject = subject_of(of, shown.distance if "distance" in kind.options else None)
         return self.selected_stack, subject + "-folded" * self.is_folded
 

@@ -93,7 +93,7 @@ def test_a_signal_also_ends_a_script_that_opened_the_explorer(monkeypatch: pytes
     def run(app: Explorer) -> None:
         app._return_code = 143
 
-    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(launch, "_take_terminal", lambda otherwise: None)
     monkeypatch.setattr(Explorer, "run", run)
     with pytest.raises(SystemExit, match="143"):
         launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)

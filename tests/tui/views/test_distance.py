@@ -84,7 +84,7 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         for keys, said, file, commands in (
             ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
             (["2"], "ranks layer 1 Δ = 3", "L1-distance3-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
-            (["4", farther], "circuits L1H2 Δ = 4", "L1H2-distance4-circuits", ["circuits --layer 1"]),
+            (["4", farther], "circuits L1H2 Δ = 4", "L1-distance4-circuits", ["circuits --layer 1"]),
             (
                 ["6", nearer, nearer, "]"], "directions L1H3 Δ = 2", "L1H3-distance2-directions",
                 ["directions --head L1H3"],
