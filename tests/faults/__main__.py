@@ -1,7 +1,7 @@
 """Show which planted faults the tests catch: ``python -m tests.faults [--quick] [FAULT …]``.
 
-Each patch is applied to a copy of the tree, and the tests run there until the first fails. The test that failed must
-pass again without the patch, or it has caught nothing.
+Each fault is planted in a copy of the tree, and the tests run there until the first fails. The test that failed must
+pass again without the fault, or it has caught nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,42 +31,43 @@ SECONDS = 1800
 
 @dataclass(frozen=True)
 class Fault:
-    """One patch.
+    """A part of a file that is replaced by another.
 
     Attributes
     ----------
-    path : of the patch.
-    says : what is wrong with it, its first line.
-    tests : the files that catch it, its second line.
+    name, says : what it is called, and what is wrong with it.
+    tests : the file whose tests catch it.
+    file, old, new : the part ``old`` of this file becomes ``new``.
     """
 
-    path: Path
+    name: str
     says: str
-    tests: tuple[str, ...]
+    tests: str
+    file: str
+    old: str
+    new: str
 
-    @classmethod
-    def read(cls, path: Path) -> Fault:
-        """Read a patch's two first lines."""
-        says, tests, *_ = path.read_text(encoding="utf-8").splitlines()
-        return cls(path, says, tuple(tests.removeprefix("# tests:").split()))
+    def count(self, tree: Path) -> int:
+        """Say how often what is replaced stands in the file; once, or it does not fit."""
+        file = tree / self.file
+        return file.read_text(encoding="utf-8").count(self.old) if file.is_file() else 0
 
-    @property
-    def name(self) -> str:
-        """What the patch is called."""
-        return self.path.stem
-
-    def apply(self, tree: Path, *options: str) -> str:
-        """Apply the patch to a tree; give why it does not fit, or nothing."""
-        done = subprocess.run(
-            ["git", "apply", *options, self.path], cwd=tree, capture_output=True, text=True, check=False,
-            env=os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)},
-        )  # fmt: skip
-        return done.stderr.strip() if done.returncode else ""
+    @contextmanager
+    def planted(self, tree: Path) -> Iterator[None]:
+        """Plant the fault in a tree, and take it out again."""
+        file = tree / self.file
+        whole = file.read_text(encoding="utf-8")
+        file.write_text(whole.replace(self.old, self.new), encoding="utf-8")
+        try:
+            yield
+        finally:
+            file.write_text(whole, encoding="utf-8")
 
 
 def all_faults() -> list[Fault]:
-    """Read every patch."""
-    return [Fault.read(path) for path in sorted(Path(__file__).parent.glob("*.patch"))]
+    """Read the list of faults."""
+    listed = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+    return [Fault(name, **fields) for name, fields in listed.items()]
 
 
 def copy_of_the_tree(folder: Path) -> Path:
@@ -95,13 +99,11 @@ def run_tests(tree: Path, *arguments: str) -> tuple[int, str]:
 
 def outcome(fault: Fault, tree: Path, is_quick: bool) -> str:
     """Say which test catches a fault, or in capitals why none does."""
-    if why := fault.apply(tree):
-        return f"DOES NOT APPLY: {why.splitlines()[0]}"
-    try:
-        chosen = ("-n", "0", *fault.tests) if is_quick else ("--ignore=tests/test_faults.py",)
+    if fault.count(tree) != 1:
+        return f"DOES NOT FIT: {fault.file} has {fault.count(tree)} such parts"
+    chosen = ("-n", "0", fault.tests) if is_quick else ("--ignore=tests/test_faults.py",)
+    with fault.planted(tree):
         code, failed = run_tests(tree, *chosen)
-    finally:
-        fault.apply(tree, "--reverse")
     if code == -1:
         return "MISSED: the tests did not end"
     if not failed:
@@ -114,8 +116,8 @@ def main() -> None:
     """Read the command line, try the faults, and print a line for each."""
     faults = {fault.name: fault for fault in all_faults()}
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("fault", nargs="*", help="a patch's name; all unless given")
-    parser.add_argument("--quick", action="store_true", help="run only the files that each patch names")
+    parser.add_argument("fault", nargs="*", help="its name; all unless given")
+    parser.add_argument("--quick", action="store_true", help="run only the file that each fault names")
     parser.add_argument("--jobs", type=int, default=1, help="faults that are tried at once")
     given = parser.parse_args()
     if unknown := [name for name in given.fault if name not in faults]:
