@@ -44,7 +44,6 @@ class Architecture:
 
 
 def _many(names: str, architecture: Architecture) -> dict[str, Architecture]:
-    """Give the same description to several types."""
     return dict.fromkeys(names.split(), architecture)
 
 
@@ -61,10 +60,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     **_many("granite granitemoe granitemoeshared", Architecture(DECODER, grouped=True, scale="attention_multiplier")),
     **_many("qwen3 qwen3_moe olmo2 olmo3 olmoe flex_olmo apertus exaone4 hunyuan_v1_dense minimax_m2", NORMED),
-    **_many(
-        "gemma3_text",
-        Architecture(DECODER, Scores.NORMED, True, "query_pre_attn_scalar", ("query/key norm",)),
-    ),
+    **_many("gemma3_text", Architecture(DECODER, Scores.NORMED, True, "query_pre_attn_scalar", ("query/key norm",))),
     **_many("gemma2 vaultgemma", Architecture(DECODER, Scores.CAPPED, True, "query_pre_attn_scalar")),
     **_many("gpt_oss", Architecture(DECODER, Scores.SINKING, True, marks=("attention sink",))),
     **_many(

@@ -153,7 +153,6 @@ def _proven(model_type: str, folder: Path) -> Row:
 
 
 def _worst(findings: list[Finding]) -> Finding:
-    """Pick the worst finding."""
     order = {False: 0, None: 1, True: 2}
     return min(findings, key=lambda each: (order[each.holds], -each.residual))
 
@@ -272,7 +271,6 @@ def _apart(model_types: Sequence[str]) -> list[Row]:
 
 
 def table() -> list[Row]:
-    """Read the table."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         return [Row(*line) for line in csv.reader(file)][1:]
 
@@ -303,7 +301,6 @@ def main() -> None:
 
 
 def write_proven(rows: Iterable[Row]) -> None:
-    """Write the engine's list of proven types."""
     names = sorted({row.model_type for row in rows if row.outcome == "proven"} | set(ARCHITECTURES))
     listed = textwrap.indent(textwrap.fill(" ".join(names), 116, break_on_hyphens=False), "    ")
     head, begin, rest = PROVEN.read_text(encoding="utf-8").partition('_NAMES = """\n')

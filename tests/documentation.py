@@ -57,7 +57,6 @@ def bindings() -> Iterator[Binding]:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Give the code blocks of a page in a language."""
     return [body for of, body in _BLOCK.findall(page.read_text(encoding="utf-8")) if of == language]
 
 
@@ -105,7 +104,6 @@ class NumbersAlike(doctest.OutputChecker):
     """Compares what an example in Python gives as `is_printed` does."""
 
     def check_output(self, want: str, got: str, optionflags: int) -> bool:
-        """Say whether this is what the page has."""
         return is_printed(want, got) or super().check_output(want, got, optionflags)
 
 
@@ -212,7 +210,6 @@ def _keys(group: str) -> Iterator[list[str]]:
 
 
 def _moves(_: str) -> Iterator[list[str]]:
-    """Give the keys that move alike everywhere."""
     yield ["keys", "what they do"]
     for keys, said in MOVES:
         yield [" ".join(f"`{each}`" for each in keys.replace("^", "ctrl+").split()), said]
@@ -239,14 +236,12 @@ def _views(_: str) -> Iterator[list[str]]:
 
 
 def _settings(_: str) -> Iterator[list[str]]:
-    """Give the settings with their options and variables."""
     yield ["setting", "example", "option", "variable", "what it does"]
     for each in SETTINGS.values():
         yield [f"`{each.name}`", f"`{each.default}`", f"`{each.option}`", f"`{each.variable}`", each.description]
 
 
 def main() -> None:
-    """Write the tables of all pages."""
     for page in PAGES:
         page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -27,12 +27,10 @@ def attn_tui(*arguments: str | Path, folder: Path | None = None) -> CompletedPro
 
 
 def run(*arguments: str | Path) -> Result:
-    """Run the command."""
     return CliRunner().invoke(command, ["export", *map(str, arguments)])
 
 
 def rows_in(text: str) -> list[dict[str, str]]:
-    """Read CSV."""
     return list(csv.DictReader(io.StringIO(text)))
 
 

@@ -58,7 +58,6 @@ def digest(content: bytes) -> str:
 
 
 def commit(files: Mapping[str, bytes]) -> str:
-    """Make up a commit's hash."""
     named = "".join(f"{name} {digest(content)}\n" for name, content in sorted(files.items()))
     return hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest()
 
@@ -191,7 +190,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _describe(self, name: str, files: Mapping[str, bytes]) -> None:
-        """Tell a model's commit, and its files with their sizes."""
         siblings = [{"rfilename": each, "size": len(content), "blobId": "0"} for each, content in files.items()]
         self._send_json({"id": name, "modelId": name, "sha": commit(files), "siblings": siblings})
 

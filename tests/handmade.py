@@ -89,7 +89,6 @@ class Grouped(nn.Module):
 
 
 def _rotate(x: Tensor) -> Tensor:
-    """Rotate pairs of numbers by the token's position."""
     half = x.shape[-1] // 2
     angles = torch.arange(x.shape[-2])[:, None] * 0.3 ** torch.arange(half)
     first, second = x[..., :half], x[..., half:]

@@ -96,7 +96,6 @@ class Found:
 
 
 def write_models(place: Path, model_types: Iterable[str]) -> list[Path]:
-    """Write the folders that are mutated."""
     import torch
 
     from tests import tiny_models

@@ -160,7 +160,6 @@ def superseded_at(call: int) -> Callable[[], None]:
 
 
 def worked_out(model: OpenModel, name: str, query: Query | None = None) -> Table:
-    """Work a table out on this thread."""
     return finish(tables.table(model, name, query or Query()))
 
 

@@ -25,7 +25,6 @@ def own_maps(model: Any, ids: Sequence[int]) -> Maps:
 
 
 def _of_one(attentions: Any) -> Maps:
-    """Give the maps of the only sentence."""
     return [layer[0].numpy() for layer in attentions]
 
 

@@ -32,7 +32,6 @@ class OnGpu(Tensor):
 
     @staticmethod
     def __new__(cls, real: Tensor) -> OnGpu:
-        """Stand for a tensor in main memory."""
         made: OnGpu = torch.Tensor._make_wrapper_subclass(
             cls, real.shape, strides=real.stride(), storage_offset=real.storage_offset(), dtype=real.dtype,
             device=torch.device(DEVICE),
@@ -41,11 +40,9 @@ class OnGpu(Tensor):
         return made
 
     def data_ptr(self) -> int:
-        """Say where its numbers are."""
         return self.numbers.data_ptr()
 
     def tolist(self) -> Any:
-        """Copy its numbers into main memory."""
         return self.numbers.tolist()
 
     @classmethod
@@ -124,5 +121,4 @@ class PretendedGpu(TorchDispatchMode):
 
 
 def _real(each: Any) -> Any:
-    """Give what a tensor stands for."""
     return each.numbers if isinstance(each, OnGpu) else each

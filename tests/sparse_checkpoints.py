@@ -33,7 +33,6 @@ class Shape:
 
     @property
     def head_dim(self) -> int:
-        """Rows of a head's W_Q."""
         return self.d_model // self.heads
 
 
@@ -54,7 +53,6 @@ def attention_shapes(shape: Shape) -> dict[str, tuple[int, int]]:
 
 
 def _layer_tensors(shape: Shape, layer: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """List a layer's tensors and their shapes."""
     prefix = f"model.layers.{layer}"
     for letter, size in attention_shapes(shape).items():
         yield f"{prefix}.self_attn.{letter}_proj.weight", size
@@ -66,7 +64,6 @@ def _layer_tensors(shape: Shape, layer: int) -> Iterator[tuple[str, tuple[int, .
 
 
 def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """List a model's tensors and their shapes."""
     yield "model.embed_tokens.weight", (shape.vocabulary, shape.d_model)
     for layer in range(shape.layers):
         yield from _layer_tensors(shape, layer)

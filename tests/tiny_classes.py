@@ -39,7 +39,6 @@ def base_class(config: transformers.PretrainedConfig) -> Any:
 
 
 def _folder(each: type) -> str:
-    """Name the package that a class is in."""
     return each.__module__.rpartition(".")[0]
 
 

@@ -183,7 +183,6 @@ NEWEST = "5.23"
 
 
 def is_newest() -> bool:
-    """Say whether that release is installed."""
     return transformers.__version__.startswith(NEWEST)
 
 

@@ -45,7 +45,6 @@ async def _rest(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 
 
 def _has_messages() -> bool:
-    """Say whether the event loop has anything to do at once."""
     loop: Any = asyncio.get_running_loop()
     return bool(loop._ready)
 
@@ -88,14 +87,12 @@ _paintings = 0
 
 
 def _paint(screen: Screen[Any]) -> None:
-    """Paint what has changed of a screen, and count that."""
     global _paintings  # noqa: PLW0603
     _paintings += 1
     _refresh(screen)
 
 
 def count_paintings() -> int:
-    """Say how often a screen has been painted in this process."""
     return _paintings
 
 

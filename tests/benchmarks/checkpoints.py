@@ -38,7 +38,6 @@ WHOLE_SECONDS = 1200.0
 
 
 def peak(process: int | str = "self") -> str:
-    """Write the largest resident set that a process has had."""
     return size(round(resident_mib(True, process) * 2**20))
 
 
@@ -105,7 +104,6 @@ def explorer(folder: Path, whole: bool) -> None:
 
 
 def main() -> None:
-    """Print the measurements of one shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="13b")
     parser.add_argument("--whole", action="store_true", help="a layer as a whole too, where it takes minutes")

@@ -29,7 +29,6 @@ Step = tuple[str, Callable[[], int]]
 
 
 def main() -> None:
-    """Print the seconds of each table, and of all of them."""
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:

@@ -78,7 +78,6 @@ def measure(shape: Shape) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line for each shape."""
     if sys.argv[1:2] == ["--measure"]:
         print(json.dumps(measure(Shape(**json.loads(sys.argv[2])))))
         return

@@ -88,7 +88,6 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line for each number of tokens."""
     if sys.argv[1:2] == ["--measure"]:
         print(json.dumps(measure(sys.argv[2], int(sys.argv[3]))))
         return

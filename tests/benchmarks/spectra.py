@@ -47,7 +47,6 @@ def drawn(heads: int, shared: int, width: int, d_model: int, seed: int = 0) -> F
 
 
 def timed(way: Way, layer: Factors) -> tuple[float, Any]:
-    """Run a way once; return the seconds and the result."""
     start = time.perf_counter()
     values = way(layer)
     return time.perf_counter() - start, values

@@ -286,7 +286,6 @@ def measure(model: str) -> None:
 
 
 def main() -> None:
-    """Print all measurements."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("model", nargs="?", default="demo")
     arguments.add_argument("--quiet", action="store_true", help="leave out the round with a busy process beside")

@@ -65,7 +65,6 @@ class Fault:
 
 
 def all_faults() -> list[Fault]:
-    """Read the list of faults."""
     listed = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
     return [Fault(name, **fields) for name, fields in listed.items()]
 
@@ -113,7 +112,6 @@ def outcome(fault: Fault, tree: Path, is_quick: bool) -> str:
 
 
 def main() -> None:
-    """Read the command line, try the faults, and print a line for each."""
     faults = {fault.name: fault for fault in all_faults()}
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("fault", nargs="*", help="its name; all unless given")

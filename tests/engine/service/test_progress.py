@@ -19,15 +19,7 @@ from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.memory import MemoryReport, SentenceNeed
-from engine.values.progress import (
-    FOLLOWING,
-    PREDICTING,
-    SWITCHING,
-    TAKING_APART,
-    Progress,
-    ProgressReporter,
-    Work,
-)
+from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, ProgressReporter, Work
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import run

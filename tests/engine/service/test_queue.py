@@ -335,7 +335,6 @@ def test_an_unfinished_file_is_removed_at_the_end_of_the_program(tmp_path: Path)
 
 @pytest.fixture
 def own_threads() -> Iterator[None]:
-    """Leave torch as many threads as it had."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

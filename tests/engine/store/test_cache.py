@@ -120,7 +120,6 @@ def crop(file: Path, cache: SpectraCache) -> None:
 
 
 def instead_of(make: Callable[[Path], object]) -> Callable[[Path, SpectraCache], None]:
-    """Put something in a file's place."""
 
     def replace(file: Path, _: SpectraCache) -> None:
         file.unlink()

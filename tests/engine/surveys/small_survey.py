@@ -45,7 +45,6 @@ def write_checkpoint(folder: SurveyFolder, model: str, step: int) -> None:
 
 
 def small_survey(path: Path) -> SurveyFolder:
-    """Write the survey."""
     folder = SurveyFolder(path)
     folder.create({})
     for model in MODELS:

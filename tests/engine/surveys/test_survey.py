@@ -56,7 +56,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told() -> list[SurveyProgress]:
-    """Keep what is told of the survey."""
     return []
 
 
