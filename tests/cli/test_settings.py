@@ -266,7 +266,7 @@ def test_every_mistake_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch, capsy
     def run(app: Explorer) -> None:
         app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
 
-    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(launch, "_take_terminal", lambda otherwise: None)
     monkeypatch.setattr(Explorer, "run", run)
     launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
     assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
