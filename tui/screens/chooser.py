@@ -170,12 +170,6 @@ class ChooserScreen(Modal[Opened | None]):
             return
         if self.field.typed == text:
             self.list.learn(place)
-            if self._opening is None:
-                self._explain()
-
-    @on(OptionList.OptionHighlighted)
-    def _explain_highlighted(self) -> None:
-        if self._opening is None:
             self._explain()
 
     @on(OptionList.OptionSelected)
@@ -188,10 +182,11 @@ class ChooserScreen(Modal[Opened | None]):
         elif self._opening is None:
             self._say(f"a click does not download; {self._does(self.list.name_chosen)}")
 
+    @on(OptionList.OptionHighlighted)
     def _explain(self) -> None:
         """Say what Enter would do; an error about the model under the cursor stays until the cursor moves."""
         name = self.list.name_chosen
-        if name and name == self._refused:
+        if self._opening is not None or (name and name == self._refused):
             return
         self._refused = ""
         self._say(self._does(name) if name else "looking for models …")
