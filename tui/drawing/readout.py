@@ -204,6 +204,9 @@ def largest_weights(
     'looks at 0 "The" 0.500, 1 " cat" 0.300; together 0.800'
     >>> [largest_weights("→", ("The", " cat"), row[:2], width, None) for width in (24, 14)]
     ['→ 0 "The" 0.500 of 0.800', '→ 0 0.500']
+    >>> column = np.array([0.5] + [0.0001] * 10_000, dtype=np.float32)
+    >>> [largest_weights("←", ["a"] * len(each), each, 40, 0) for each in (column[:1], column * 7)]
+    ['← itself 0.500', '← itself 3.500 of 10.500']
     """
     sizes = np.abs(np.nan_to_num(weights))
     order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
@@ -215,7 +218,7 @@ def largest_weights(
         shown = float(weights[order[:count]].sum())
         line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''}"
         if cell_len(line + of) <= width:
-            return line if of == OF_ALL or of.endswith(f"{shown:.3f}") else line + of
+            return line if of in (OF_ALL, f" of {shown:.3f}") else line + of
     return line if cell_len(line) <= width or not order else f"{begin} {order[0]} {weights[order[0]]:.3f}"
 
 
