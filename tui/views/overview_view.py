@@ -220,7 +220,7 @@ class OverviewPane(Pane):
             return
         bars = max(2 if self.size.height < 14 else 3, min(lines // 5, 6))
         alone = Size(width, lines - bars)
-        list_width = self.extremes.list_width
+        list_width = self.map.list_width
         beside, below = alone - (list_width, 0), alone - (0, EXTREMES + 2)
         best = max((below, beside), key=self.map.cell_area)
         room = best if 2 * self.map.cell_area(best) >= max(self.map.cell_area(alone), 1) else alone

@@ -36,11 +36,8 @@ _UNDEFINED, _OUTSIDE = 252, 251
 EXTREMES = 10
 """Heads listed with the largest values, and with the smallest."""
 
-LIST_WIDTH = 14
-"""Columns that a list of heads with values has at least."""
-
-_VALUE_WIDTH = 8
-"""Columns of a value in such a list, with the blank before it."""
+_VALUE_WIDTH = 10
+"""Columns of a value in a list of heads, with the blanks around it."""
 
 
 class HeadMap(CellGrid):
@@ -50,6 +47,8 @@ class HeadMap(CellGrid):
     ----------
     shown : the measure's values; None while nothing is known.
     scale : turns them into levels; None while no value is finite.
+    stacks : of the model, in the order of its layers.
+    list_width : columns that a list of its heads with values needs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,6 +75,8 @@ class HeadMap(CellGrid):
     def __init__(self) -> None:
         super().__init__(name="overview")
         self.rows: tuple[LayerOutline, ...] = ()
+        self.stacks: tuple[str, ...] = ()
+        self.list_width = _VALUE_WIDTH
         self.grid: HeadGrid | None = None
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
@@ -114,6 +115,9 @@ class HeadMap(CellGrid):
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show the heads of a model, with no values yet."""
         self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
+        self.stacks = tuple(dict.fromkeys(layer.stack for layer in layers))
+        last_heads = (Head(layer.stack, layer.layer, layer.heads - 1) for layer in layers)
+        self.list_width = max(len(head_text(each, self.stacks)) for each in last_heads) + _VALUE_WIDTH
         self.lay_out_cells()
 
     def allow(self, room: Size) -> None:
@@ -349,8 +353,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         shown, head = self._head_map.shown, self._head_map.head
         self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
         self._labels = {each: label_of(each) for each in chain(*self._lists)}
-        stacks = {each.stack: None for each in self._head_map.rows}
-        self._names = {each: head_text(each, tuple(stacks)) for each in self._labels}
+        self._names = {each: head_text(each, self._head_map.stacks) for each in self._labels}
         self._values = {each: _value(shown.cell(each)) for each in self._labels} if shown is not None else {}
         followed = (self._lists, shown, head, self._labels)
         if followed != self._followed:
@@ -360,15 +363,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
     @property
     def _columns(self) -> int:
         """Number of lists side by side: two, or one with both below each other."""
-        return 2 if self.size.width >= 2 * self.list_width else 1
-
-    @property
-    def list_width(self) -> int:
-        """Columns that a list needs for the longest name and its value."""
-        layers = self._head_map.rows
-        stacks = {layer.stack: None for layer in layers}
-        heads = (Head(layer.stack, layer.layer, layer.heads - 1) for layer in layers)
-        return max([LIST_WIDTH, *(len(head_text(each, tuple(stacks))) + _VALUE_WIDTH for each in heads)])
+        return 2 if self.size.width >= 2 * self._head_map.list_width else 1
 
     def _entry(self, column: int, y: int) -> Head | str | None:
         """Return the head or the heading on a line of a list; None where there is neither."""
