@@ -145,9 +145,9 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     --------
     >>> curve = Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.25]), "")
     >>> read_value(curve, 1)
-    'QK σ₂ = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
-    >>> read_value(curve, 1, 55)
     'QK σ₂ = 1 · energy 20.00 %, sum 100.00 % · chance 1.25'
+    >>> read_value(curve, 1, 50)
+    'QK σ₂ = 1 · energy 20.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 chance 1.25'
     >>> read_value(Curve("QK", curve.values, None, "", (Line("other", np.array([3.0, 2.5])),)), 1, 20)
@@ -165,8 +165,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
         return name + chance
     energy = (values / largest) ** 2  # divided first: 1e200 squared overflows
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
-    long, short, shortest = f"energy {share} · cumulative {so_far}", f"energy {share}, sum {so_far}", f"energy {share}"
-    said = [*(f"{name} · {energy}{chance}" for energy in (long, short, shortest)), f"{name}{chance}"]
+    said = [f"{name}{energy}{chance}" for energy in (f" · energy {share}, sum {so_far}", f" · energy {share}", "")]
     said += [_short_value(curve, index, digits) for digits in (4, 3, 2)]
     return first_fitting(width, *said)
 
