@@ -49,6 +49,7 @@ class Shot:
     is_shown: bool = True
     model: Callable[[Path], Path] | None = None
     """Writes the model into a folder; None is the demo."""
+    head: str = "L1H0"
 
 
 def _write_t5(folder: Path) -> Path:
@@ -80,9 +81,9 @@ SHOTS = (
     Shot("circuits-160x50", LARGE, ("4", *["right"] * 4), is_shown=False),
     Shot("heads-80x24", SMALL, ("7",), is_shown=False),
     Shot("weights-80x24", SMALL, ("unbound:app.weights",), is_shown=False),
-    Shot("t5-80x24", SMALL, ("3", "G"), is_shown=False, model=_write_t5),
-    Shot("t5-160x50", LARGE, ("}", "w"), is_shown=False, model=_write_t5),
-    Shot("adapter-160x50", LARGE, ("3",), is_shown=False, model=_write_adapter),
+    Shot("t5-80x24", SMALL, ("3", "G"), is_shown=False, model=_write_t5, head="cross.L1H0"),
+    Shot("t5-160x50", LARGE, ("}", "w"), is_shown=False, model=_write_t5, head="cross.L1H0"),
+    Shot("adapter-160x50", LARGE, ("3",), is_shown=False, model=_write_adapter, head="decoder.L1H0"),
 )
 
 
@@ -101,10 +102,9 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
     Every place counts for the history, however fast the keys come.
     """
     with patch("tui.state.places.REST", 0.0), TemporaryDirectory() as folder:
-        start = Start("demo", head="L1H0")
+        start = Start("demo", head=shot.head)
         if shot.model is not None:
-            name, head = str(shot.model(Path(folder))), "cross.L1H0" if shot.model is _write_t5 else "decoder.L1H0"
-            start = replace(start, model=name, head=head, text="the cat sat on the mat. the cat sat")
+            start = replace(start, model=str(shot.model(Path(folder))), text="the cat sat on the mat. the cat sat")
         app = Explorer(Engine(EngineOptions(use_cache=False)), start)
         app.theme = shot.theme
         async with app.run_test(size=shot.size) as pilot:

@@ -72,7 +72,7 @@ def comparison_line(comparison: Comparison) -> Text:
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
-    from engine.values.memory import ACROSS_DEVICES  # late, as below
+    from engine.values.memory import ACROSS_DEVICES  # late, so that the first frame does not wait for it
 
     if memory is None:
         return

@@ -37,7 +37,7 @@ HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """The classes of screens by their columns and rows."""
 
 TROUBLE_TIMEOUT = 6
-"""Seconds that a warning or an error stays: it is longer than other messages, and says what to do next."""
+"""Seconds for which a warning or an error stays, as it takes longer to read than other messages."""
 
 MOMENT = 0.01
 """Seconds."""

@@ -55,7 +55,7 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
         parts.append(Part("all layers", " ") if name is None else head_part(name, outline))
     if shown.off.heads and "text" in view.options:
         if "off" in view.options:
-            parts.append(off_part(shown.off, outline.stacks, " · " if not is_of_model else "  " if parts else " "))
+            parts.append(off_part(shown.off, outline.stacks, " " if is_of_model else " · "))
         else:
             parts.append(fact_part("with all heads on", "  " if is_of_model else " · "))
     elif view is ABLATION:

@@ -288,7 +288,7 @@ async def test_tables_of_the_first_model_alone_say_so_in_their_titles(pair: tupl
         await see(pilot, "8", view="predictions")
         assert f"of {model.name}" not in title(app)
         active_table(app).grid.go_to_column("probability_other")
-        await see(pilot, text=" probability in the other model; the larger one sorts ")
+        await see(pilot, text=" probability in the other model; the larger sorts rows ")
         for key, view in (("8", "lens"), ("8", "contributions"), ("9", "ablation")):
             await see(pilot, key, view=view)
             assert f"of {model.name}" in title(app)
