@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.binding import BindingType
-from textual.command import Provider
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
@@ -61,13 +60,6 @@ MOST_READ = 2e9
 """Bytes up to which a model is loaded to read it; a larger one waits for a sentence that is typed."""
 
 
-def _commands() -> type[Provider]:
-    """Import the palette's commands when it is first opened."""
-    from tui.screens.palette import Commands
-
-    return Commands
-
-
 class Explorer(TerminalApp):
     """The application.
 
@@ -86,7 +78,6 @@ class Explorer(TerminalApp):
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -27,7 +27,7 @@ from tui.drawing.facts import model_line
 from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
 from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, toggle_pin, why_not_switched
-from tui.state.places import example, head_after, layer_after
+from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import Work, start_work
@@ -373,7 +373,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         """Offer every command by its name."""
         from tui.screens.palette import Palette
 
-        self.app.push_screen(Palette("L0H0" if self.stores is None else str(example(self.stores.outline))))
+        self.app.push_screen(Palette(self, self._views))
 
     def action_switch(self) -> None:
         """Switch the head of the row under the cursor, or the selected one, off or on, and say which heads are off."""

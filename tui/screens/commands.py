@@ -52,8 +52,8 @@ def fit_of(typed: str, name: str, said: str) -> int:
     return WITHIN if any(wanted in each for each in texts) else NOT
 
 
-OWN = ("command_palette", "jump", "screen.copy_text")
-"""Actions that are no commands: two open the palette or the prompt, one copies what the mouse has selected."""
+OWN = ("command_palette", "screen.copy_text")
+"""Actions that are no commands: one opens the palette, one copies what the mouse has selected."""
 
 ALSO_CALLED = {
     "ablation": ("ablate", "knock out", "knockout"),

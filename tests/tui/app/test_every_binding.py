@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from textual.app import App
-from textual.command import CommandInput
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -12,7 +11,7 @@ from tui.app.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
 from tui.views.tree import HeadTree
-from tui.widgets.field import EDITING, OF_EDITING
+from tui.widgets.field import EDITING, OF_EDITING, Field
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.menu import Menu
@@ -115,9 +114,9 @@ async def test_boxes_have_their_keys_too() -> None:
 async def test_the_palettes_field_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
         await type_keys(pilot, "ctrl+p", *"one two")
-        field = app.screen.query_one(CommandInput)
+        field = app.screen.query_one(Field)
         edits = {each.binding.id for each in app.screen.active_bindings.values() if each.node is field}
-        assert edits == {f"{OF_EDITING}{name}" for name, *_ in EDITING if name != "copy"}
+        assert edits == {f"{OF_EDITING}{name}" for name, *_ in EDITING}
         await type_keys(pilot, "alt+backspace")
         assert field.value == "one "
         app.set_keymap({f"{OF_EDITING}delete_word_left": "f9"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.command import CommandInput
 from textual.geometry import Offset
 from textual.selection import Selection
 from textual.widgets._toast import Toast
@@ -17,6 +16,7 @@ from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.export import clipboard
 from tui.export.clipboard import LARGEST
+from tui.widgets.field import Field
 
 TEXT = "the cat sat on the mat"
 
@@ -109,7 +109,7 @@ async def test_no_message_covers_the_line_of_the_palette() -> None:
         await press_slowly(pilot, "4", "Y", "ctrl+p")
         app.notify("one\ntwo\nthree", timeout=60)
         await until(pilot, lambda: any(toast.region.height > 2 for toast in app.screen.query(Toast)))
-        for part in (app.screen.query_one(CommandInput).region, app.main.key_line.region):
+        for part in (app.screen.query_one(Field).region, app.main.key_line.region):
             for x in range(part.x, part.right):
                 assert not isinstance(app.screen.get_widget_at(x, part.y)[0], Toast)
 
