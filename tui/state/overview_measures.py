@@ -102,17 +102,17 @@ def named_measure(shown: Shown, name: str) -> dict[str, str]:
     return measure_fields(shown, found[0]) if found[0] in _RANKS else overview_fields(found[0])
 
 
-def group_after(measure: str, step: int) -> str:
-    """Give the same measure of the matrix some groups on, or the first measure of a group that lacks it.
+def next_group(measure: str) -> str:
+    """Give the same measure of the next matrix, or the first measure of a group that lacks it.
 
     Examples
     --------
-    >>> group_after("ov_stable_rank", 1), group_after("o_stable_rank", 1), group_after("entropy", -1)
-    ('q_stable_rank', 'entropy', 'o_energy_rank')
+    >>> next_group("ov_stable_rank"), next_group("o_stable_rank"), next_group("entropy")
+    ('q_stable_rank', 'entropy', 'qk_symmetry')
     """
     names = list(GROUPS)
     here = next(name for name, group in GROUPS.items() if measure in group)
-    there = names[(names.index(here) + step) % len(names)]
+    there = names[(names.index(here) + 1) % len(names)]
     same = f"{there}_{RANK_MEASURES[measure][1]}" if measure in RANK_MEASURES else ""
     return same if same in GROUPS[there] else GROUPS[there][0]
 

@@ -22,7 +22,7 @@ from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import explain_empty, measure_readout
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, fact_part
-from tui.state.overview_measures import LOGARITHMIC, SIGNED, group_after, overview_fields, table_of
+from tui.state.overview_measures import LOGARITHMIC, SIGNED, next_group, overview_fields, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
@@ -53,8 +53,7 @@ class OverviewPane(Pane):
     asks = ("spectra", "tables")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "screen.search", "Measure", id="overview.find"),
-        Binding("full_stop", "group(1)", "Next matrix; circuits, patterns", show=False, id="overview.next_group"),
-        Binding("comma", "group(-1)", "Previous matrix", show=False, id="overview.group_before"),
+        Binding("M", "next_group", "Next matrix; patterns, circuits", show=False, id="overview.next_group"),
     ]
 
     foot_keys: ClassVar[Mapping[str, str]] = {
@@ -261,7 +260,7 @@ class OverviewPane(Pane):
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
 
-    def action_group(self, step: int) -> None:
-        """Show the same measure of the next matrix, or the first of circuits or patterns."""
+    def action_next_group(self) -> None:
+        """Show the same measure of the next matrix, or the first of patterns or circuits."""
         if self.shown is not None:
-            self.session.change(**overview_fields(group_after(self.shown.measure, step)))
+            self.session.change(**overview_fields(next_group(self.shown.measure)))

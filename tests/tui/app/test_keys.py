@@ -29,7 +29,7 @@ async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_mod
         "A": "⏎ Large map  tab Next panel",
         "T": "⏎ Largest  tab Next panel",
         "P C": "C Maps, difference  P Pin",
-        "w": "⏎ Go in  m Measure  . Matrix  / Find  w Table",
+        "w": "⏎ Go in  m Measure  M Matrix  / Find  w Table",
     }
     in_boxes = {
         "escape 4 i": "⏎ Read it  esc Back  ↑ Earlier  ^u Clear  ^r Find",

@@ -15,7 +15,7 @@ from tests.tui.painted_explorer import painted_explorer, stale
 from tui.app.start import Start
 
 WALK = (
-    *"wljms", "full_stop", *"1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
+    *"wljmsM1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
     "unbound:app.tree", *"2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape",
     *"3zjTjlkT", "unbound:heatmap.pooling", *"l", "right_square_bracket", *"PCljhCAl", "right_curly_bracket", *"jA",
     "unbound:app.tree", *"Gix",

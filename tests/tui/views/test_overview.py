@@ -111,7 +111,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
             await see(pilot, title=f"overview {measure}")
             assert list(on_map(app).values()) == [row[measure] for row in rows], measure
             assert " chance " in shown(app.views.overview.readout_line), measure
-            await pilot.press("full_stop")
+            await pilot.press("M")
         await see(pilot, "unbound:app.previous_measure", title=f"overview {MEASURES[-1]}")
         assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
 
@@ -119,8 +119,8 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
 async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         app.session.change(**overview_fields("qk_energy_rank"))
-        await see(pilot, "w", "m", "full_stop", title="overview ov_numerical_rank")
-        await see(pilot, "comma", "comma", title=f"overview {GROUPS['circuits'][0]}")
+        await see(pilot, "w", "m", "M", title="overview ov_numerical_rank")
+        await see(pilot, *"MMMMMM", title=f"overview {GROUPS['circuits'][0]}")
         assert app.main.stores is not None
         spreading = [name for name in by_spread(app.main.stores, app.session.shown) if "stable" in name]
         assert len(spreading) == 6
