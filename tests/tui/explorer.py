@@ -31,7 +31,6 @@ from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
 from tui.views.pane import Pane
-from tui.views.rows import RowsPane
 from tui.views.table_view import TablePane
 from tui.widgets.line import Line
 
@@ -230,7 +229,7 @@ async def command(pilot: Pilot[None], text: str) -> None:
 async def filter_table(pilot: Pilot[None], text: str) -> None:
     """Filter the active view."""
     assert isinstance(pilot.app, Explorer)
-    assert isinstance(pilot.app.views.active, RowsPane)
+    assert isinstance(pilot.app.views.active, TablePane)
     pilot.app.views.active.filter_by(text)
     await settle(pilot)
 

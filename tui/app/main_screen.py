@@ -354,9 +354,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     async def action_filter(self, text: str = "") -> None:
         """Ask which rows of the active view to show; a text given is the answer."""
         from tui.screens.questions import FilterRows
-        from tui.views.rows import RowsPane
+        from tui.views.table_view import TablePane
 
-        if isinstance(pane := self.views.active, RowsPane):
+        if isinstance(pane := self.views.active, TablePane):
             question = FilterRows(pane)
             self.prompt.ask(question, text or question.text)
             if text:

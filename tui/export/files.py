@@ -29,7 +29,7 @@ from tui.export.request import APPLICABLE, Export, Request, facts_of, write_part
 from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ProgressReport
-from tui.views.rows import RowsPane
+from tui.views.table_view import TablePane
 
 if TYPE_CHECKING:
     from tui.state.stores import Stores
@@ -266,7 +266,7 @@ class ExportFiles:
         if table in APPLICABLE:
             with contextlib.suppress(EngineError):  # a table without its sentence
                 shaped |= self._whole_model(table).options
-        if isinstance(pane, RowsPane) and pane.current_filter is not None:
+        if isinstance(pane, TablePane) and pane.current_filter is not None:
             shaped |= {"where": pane.current_filter.text.strip()}
         return shaped
 

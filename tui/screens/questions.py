@@ -24,8 +24,8 @@ from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
 from tui.toolkit.themes import SHORT, find_theme
-from tui.views.rows import RowsPane
 from tui.views.switcher import Views
+from tui.views.table_view import TablePane
 from tui.views.tree import HeadTree
 from tui.widgets.field import candidates, complete_word
 from tui.widgets.heatmap import Heatmap
@@ -318,7 +318,7 @@ class FilterRows:
 
     label = "filter:"
 
-    def __init__(self, pane: RowsPane) -> None:
+    def __init__(self, pane: TablePane) -> None:
         self._pane = pane
         self.text = pane.begin_filter()
 
@@ -515,10 +515,10 @@ class OffByName:
         return found
 
     @property
-    def _filtered(self) -> RowsPane | None:
+    def _filtered(self) -> TablePane | None:
         """The active view if its rows are filtered; None where a search has the focus instead."""
         pane = self._views.active
-        if not isinstance(pane, RowsPane) or pane.current_filter is None:
+        if not isinstance(pane, TablePane) or pane.current_filter is None:
             return None
         return None if self._session.shown.searched and self._tree.has_focus else pane
 

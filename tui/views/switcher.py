@@ -31,7 +31,6 @@ from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
 from tui.views.pane import Pane
 from tui.views.ranks_view import RanksPane
-from tui.views.rows import RowsPane
 from tui.views.spectra_view import SpectraPane
 from tui.views.table_view import CellPane, TablePane
 from tui.views.text_view import TextPane
@@ -198,7 +197,7 @@ class Views(Container):
     def _condition_wanted(self, event: ConditionWanted) -> None:
         event.stop()
         self.show_view(HEADS.name)
-        if isinstance(pane := self.active, RowsPane):
+        if isinstance(pane := self.active, TablePane):
             pane.call_after_refresh(pane.filter_by, event.text)
 
     def jump(self, head: Head | None) -> None:
@@ -420,16 +419,16 @@ class Views(Container):
         return pane is not None and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
 
     @property
-    def rows_with_heads(self) -> RowsPane | None:
+    def rows_with_heads(self) -> TablePane | None:
         """The active view, if it is a table of heads with the focus."""
         pane, focused = self.active, self.screen.focused
         has_focus = focused is not None and pane in focused.ancestors
-        return pane if has_focus and isinstance(pane, RowsPane) and pane.has_heads else None
+        return pane if has_focus and isinstance(pane, TablePane) and pane.has_heads else None
 
     @property
     def chosen_head(self) -> Head | None:
         """The head of the row that a person moved to, or that a filter left, in a table of heads with the focus."""
-        is_chosen = isinstance(self.active, RowsPane) and self.active.is_on_chosen_row
+        is_chosen = isinstance(self.active, TablePane) and self.active.is_on_chosen_row
         return self.row_head if is_chosen else None
 
     @property

@@ -9,11 +9,12 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
 from engine.values.attention import Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import NotFolded
-from engine.values.filters import HEAD_COLUMNS, FilterError, parse_filter
+from engine.values.filters import HEAD_COLUMNS, Filter, FilterError, parse_filter
 from engine.values.heads import Head, head_text
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
 from engine.values.views import (
@@ -33,7 +34,7 @@ from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
 from tui.drawing.text import escape_text, first_fitting, quote_text
-from tui.drawing.titles import COMPUTING, Part, fact_part, head_part, mean_part, off_part, pair_part
+from tui.drawing.titles import COMPUTING, Part, Title, fact_part, head_part, mean_part, off_part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey, TableStore, is_swept, table_query
@@ -41,7 +42,7 @@ from tui.toolkit.keys import command_binding, key_of
 from tui.toolkit.messages import HeadEntered, Notice, PlaceWanted
 from tui.views.attention_view import AttentionPane
 from tui.views.pane import Pane
-from tui.views.rows import RowsPane
+from tui.widgets.field import last_word
 from tui.widgets.line import Line
 from tui.widgets.table_columns import PLACES
 from tui.widgets.table_grid import TableGrid
@@ -131,19 +132,24 @@ FOOT_KEYS = {
 """The keys of some tables that the line at the foot begins with."""
 
 
-class TablePane(RowsPane):
-    """One view's table, with an explanation of the column under the cursor.
+class TablePane(Pane):
+    """One view's table, which a filter narrows with each letter of it, and what the column under the cursor holds.
 
     The cursor starts on the selected head's row; in a ranked table, at the top.
 
     Attributes
     ----------
     shown : the table on screen; None while a message stands in its place.
+    columns : that the filter can name.
+    set_shown : the name of the set of columns on screen; empty for the first one.
+    struck : heads that are off, whose rows are struck out.
     is_folded : whether the gains of norms are folded into it.
     """
 
     asks = ("tables",)
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "screen.filter", "Filter", id="table.filter"),
+        Binding("escape", "step_back", "All rows again", id="table.all_rows"),
         Binding("full_stop", "position(1)", "Next token's predictions", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Previous token's predictions", show=False, id="table.token_before"),
         Binding("D", "against", "Logit difference from this row's token", show=False, id="table.against"),
@@ -153,33 +159,47 @@ class TablePane(RowsPane):
 
     def __init__(self, view: View) -> None:
         self.view = view.name
-        super().__init__(view.columns, TableGrid(), Line(classes="pane-legend"))
+        self.grid = TableGrid()
+        self.explanation_line = Line(classes="pane-legend")
+        super().__init__(self.grid, self.explanation_line)
         self.add_class("-table")
         target = _row_target(view)
         self.grid.leads = lambda: target
         self.shown: Table | None = None
+        self.columns = view.columns
+        self.set_shown = ""
+        self.struck: frozenset[Head] = frozenset()
         self.is_folded = False
         self._kind = view
         self._heads = RowHeads(view.columns)
-        self._drawn: object = None
         self._selected: Head | None = None
+        self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._said: Sequence[str] = ()
         self._pair: Sequence[Part] = ()
         self._is_stoppable = False
         self._agreeing: frozenset[str] = frozenset()
+        self._filter = self._applied = parse_filter("", ())
+        self._is_asked = self._is_wrong = False
+        """Whether the filter is asked for, and whether what is typed is none, so that another one is in use."""
+        self._is_selected_hidden = False
+        """Whether the filter hides the rows of the selected head, so that the cursor stays on another's."""
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """The keys of this table, then those of all."""
         own = {"table.choose": "Select", **FOOT_KEYS.get(self.view, {}), "table.columns": "Columns"}
-        return {**own, **super().foot_keys}
+        return {**own, "table.all_rows": "All rows", "table.filter": "Filter", "table.sort": "Sort"}
 
     # --- drawing
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw as much of the table as is known, or show why there is none."""
-        tables, title = stores.tables, self._title_of(shown, stores)
-        self.strike(frozenset(shown.off.heads))
+        tables, title, off = stores.tables, self._title_of(shown, stores), frozenset(shown.off.heads)
+        if off != self.struck:
+            self.struck = off
+            self.grid.strikes = (lambda row: self._heads.of(row) in off) if self.has_heads else None
+            self.grid.refresh()
+            self.read_out()
         if "text" in self._kind.needs and not shown.text:
             self.show_no_sentence(title, shown, stores)
             return
@@ -191,9 +211,7 @@ class TablePane(RowsPane):
         found, is_stoppable = tables.get(key), tables.stoppable is not None
         if isinstance(found, Table):
             self.is_folded, self.is_stopped = query.fold_norm, tables.is_stopped(key)
-            is_complete = tables.is_complete(key)
-            state = () if is_complete else self._state(key, tables)
-            self.show(title, found, shown.selected, state, is_growing=not is_complete)
+            self.show(title, found, shown.selected, () if tables.is_complete(key) else self._state(key, tables))
         elif isinstance(found, NotFolded):
             title = self._title_of(replace(shown, folds=False), stores)
             self.show_message(title, f"{found.what}; {key_of(self.app, 'table.fold')} unfolds norms")
@@ -225,23 +243,12 @@ class TablePane(RowsPane):
             return f"{done}{how_to_go_on(self)}", how_to_go_on(self), "stopped"
         return f"{done}{key_of(self.app, 'app.leave')} stops", done.removesuffix(", ")
 
-    def show(
-        self,
-        title: Sequence[Part],
-        table: Table,
-        selected: Head | None,
-        state: Sequence[str] = (),
-        *,
-        is_growing: bool = False,
-    ) -> None:
+    def show(self, title: Sequence[Part], table: Table, selected: Head | None, state: Sequence[str]) -> None:
         """Draw a table, with the cursor on the selected head's row if it has one; the state says how far it is."""
-        drawn = (title, table, selected, tuple(state), is_growing)
-        if drawn == self._drawn:
-            return
         is_new, keys_before = table is not self.shown, self._what_keys_need
         is_first_part = is_new and (self.shown is None or not self.is_unfinished)
-        had_head, has_other_head = self._selected is not None, selected != self._selected
-        self._drawn, self._selected, self.is_unfinished = drawn, selected, is_growing
+        has_other_head = selected != self._selected
+        self._selected, self.is_unfinished = selected, bool(state)
         starts_at_top = bool(self._kind.ranked_by)
         follows = (has_other_head and not is_new) if starts_at_top else (has_other_head or is_first_part)
         place = self._place_of(selected, table) if selected is not None and follows else None
@@ -254,8 +261,11 @@ class TablePane(RowsPane):
         lacking = " ".join(filter(None, (left_out_title(table.left_out), *map(brief_notice, table.lacking))))
         without = fact_part(lacking) if title else Part(lacking, " ")  # cut to fit where the title is empty
         self.show_drawn([*title, *self._pair, without, *map(fact_part, self._said)], state)
-        if has_other_head and had_head and place is not None and selected is not None:
-            self.note_selected(selected, is_on_screen=place in self.grid.order)
+        if has_other_head and place is not None and selected is not None:
+            self._is_selected_hidden = place not in self.grid.order
+            if self._is_selected_hidden and not self.is_unfinished:
+                name = head_text(selected, self.known.outline.stacks)
+                self.post_message(Notice(f"the filter hides the rows of {name}"))
         self.read_out()
         if self._what_keys_need != keys_before:
             self.refresh_bindings()
@@ -333,7 +343,7 @@ class TablePane(RowsPane):
     def replace_by(self, message: str) -> None:
         """Show why there is no table, or none yet; the message stays for a moment too."""
         self.is_unfinished = self.is_blank = False
-        self._drawn = self.shown = None
+        self.shown = None
         self.grid.show_message(message)
 
     def table_subject(self) -> tuple[str | None, str]:
@@ -352,22 +362,6 @@ class TablePane(RowsPane):
             raise self.nothing_drawn
         columns = self._own_columns if self.set_shown or self._kind.default_columns else self.shown.columns
         return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(columns))
-
-    def narrow(self) -> None:
-        """Show the rows that match the filter, if there is a table."""
-        if self.shown is None:
-            return
-        if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
-            self._show_rows(self.shown)
-        self.grid.narrow(self.current_filter)
-
-    def strike(self, heads: frozenset[Head]) -> None:
-        """Strike out the rows of heads, in a table of heads."""
-        if heads != self.struck:
-            self.struck = heads
-            self.grid.strikes = (lambda row: self._heads.of(row) in heads) if heads and self.has_heads else None
-            self.grid.refresh()
-            self.read_out()
 
     # --- what the rows are of
 
@@ -395,34 +389,79 @@ class TablePane(RowsPane):
     @property
     def is_on_chosen_row(self) -> bool:
         """Whether a person moved to the row, or filtered, in a table that is not about heads that feed another."""
-        return not self._heads.are_feeding and (self.grid.is_moved or super().is_on_chosen_row)
+        is_filtered = self.current_filter is not None and not self._is_selected_hidden
+        return not self._heads.are_feeding and (self.grid.is_moved or is_filtered)
 
     def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the rows on screen, each once."""
         heads = (self._heads.of(self.grid.rows[place]) for place in self.grid.order)
         return tuple(dict.fromkeys(head for head in heads if head is not None and not head.is_layer))
 
-    # --- below the table
+    @property
+    def why_no_head(self) -> str:
+        """Why the row under the cursor has no head."""
+        left, rows = self.counts
+        if left:
+            return "this row has no head; select one in the tree"
+        return self._why_none if rows else "no rows yet; wait, then switch a head"
+
+    # --- above and below the table
+
+    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
+        """Show what the rows are of, how far they are, how many match, and how many columns are to the right."""
+        self._title = title, state
+        left, rows = self.counts
+        self.grid.explain_none(self._why_none if rows and not left else "")
+        has_filter = self.current_filter is not None
+        self.title_line.show_title(
+            Title.of(
+                self.view,
+                [*title, fact_part(self.set_shown)] if title else title,
+                state=state,
+                count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
+                words=escape_text(self._filter.text.strip()) if has_filter else "",
+                columns=self.grid.columns_beyond,
+            )
+        )
+
+    @on(TableGrid.ColumnsScrolled)
+    def _refresh_title(self) -> None:
+        """Write the title again, with the counts and the room of now."""
+        self.show_title(*self._title)
+
+    def on_resize(self) -> None:
+        """Write as much in the lines as fits, once they have their new width."""
+        self.call_after_refresh(self._refresh_title)
+        self.call_after_refresh(self.read_out)
+
+    @on(TableGrid.Arranged)
+    def _refresh_counts(self) -> None:
+        """Show how many rows match now."""
+        self._refresh_title()
+        if self.is_filtering and not self._is_wrong:
+            self._show_count()
+
+    @property
+    def _so_far(self) -> str:
+        return " so far" if self.is_unfinished else ""
+
+    @property
+    def _why_none(self) -> str:
+        """That no row matches, and the keys that help."""
+        back = f"{key_of(self.app, 'prompt.leave')} goes back"
+        if not self.is_filtering:
+            keys = key_of(self.app, "table.filter"), key_of(self.app, "table.all_rows")
+            back = f"{keys[0]} changes the filter, {keys[1]} shows all rows"
+        return f"no row matches{self._so_far}; {back}"
 
     @property
     def _row(self) -> dict[str, Cell]:
         """The row under the cursor, by column; empty where there is none."""
         return dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
 
-    def go_to_column(self, column: str) -> None:
-        """Put the cursor on a column; one that is hidden is shown together with all others."""
-        if self.shown is not None and column not in self._own_columns:
-            self._show_set(ALL)
-        self.grid.go_to_column(column)
-
-    def explain_column(self, column: str) -> str:
-        """Say what a column holds."""
-        return explain(column, self.view)
-
     @on(TableGrid.Moved)
     def read_out(self) -> None:
         """Explain the column under the cursor, unless a filter is being typed, and show the whole text of the cell."""
-        self.refresh_title()
         row, explanation, readout = self._row, "", ""
         if self.shown is not None and row:
             column = self.grid.column
@@ -450,6 +489,88 @@ class TablePane(RowsPane):
 
         off = [f"{row_name(named)} off  {say(width)}"] if self.head_here in self.struck else []
         return explanation, first_fitting(width, *off, row_readout(named, name, say, width))
+
+    # --- the filter
+
+    @property
+    def current_filter(self) -> Filter | None:
+        """The filter; None while it is empty."""
+        return self._filter if self._filter.text.strip() else None
+
+    def filter_by(self, text: str) -> None:
+        """Filter as if a person had typed a text; one that is wrong stays in the open line."""
+        self.call_later(self.run_action, f"screen.filter({text!r})")
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether a filter is being typed."""
+        return self._is_asked and isinstance(self.screen.focused, Input)
+
+    def begin_filter(self) -> str:
+        """Keep the filter for as long as what is typed is wrong, and give its text."""
+        self._applied, self._is_asked = self._filter, True
+        return self._filter.text
+
+    def _use(self, wanted: Filter) -> None:
+        self._filter, self._is_selected_hidden = wanted, False
+        self.refresh_bindings()
+        if self.shown is not None:
+            if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
+                self._show_rows(self.shown)
+            self.grid.narrow(self.current_filter)
+
+    def try_filter(self, text: str) -> None:
+        """Filter by what is typed and show how many rows match; while it is wrong, show why and keep the last one."""
+        column, word = text.strip(), last_word(text)
+        try:
+            wanted = parse_filter(text, self.columns)
+        except FilterError as error:
+            self._is_wrong = True
+            if self._filter is not self._applied:
+                self._use(self._applied)
+            said = f"{word}: {explain(word, self.view)}" if word in self.columns else str(error)
+            goes = f"{key_of(self.app, 'prompt.answer')} goes to " if column in self.columns else ""
+            self.explanation_line.show(goes + said)
+            return
+        self._is_wrong = False
+        self._use(wanted)
+        self._show_count()
+
+    def _show_count(self) -> None:
+        left, rows = self.counts
+        if not left:
+            self.readout_line.show("")
+        self.explanation_line.show(
+            f"{left} of {quantity(rows, 'row')}{self._so_far}" if self._filter.text
+            else f"{key_of(self.app, 'prompt.complete')} completes columns; one by itself goes there"
+        )  # fmt: skip
+
+    def finish_filter(self, text: str) -> None:
+        """Keep the filter, or go to a column that is named; `FilterError` when it is neither."""
+        if (column := text.strip()) in self.columns:
+            self._use(self._applied)
+            if self.shown is not None and column not in self._own_columns:
+                self._show_set(ALL)
+            self.grid.go_to_column(column)
+        else:
+            self._use(parse_filter(text, self.columns))
+        self._is_asked = False
+        self.read_out()
+
+    def leave_filter(self) -> None:
+        """Go back to the filter that was in use before another was typed."""
+        self._is_asked = False
+        self._use(self._applied)
+        self.read_out()
+
+    def step_back(self) -> bool:
+        """Show all rows again, if there is a filter."""
+        if self.current_filter is None:
+            return False
+        self._use(parse_filter("", ()))
+        self.read_out()
+        self.focus_view()
+        return True
 
     # --- keys
 
@@ -484,7 +605,7 @@ class TablePane(RowsPane):
         self.set_shown = name
         if self.shown is not None and self.grid.columns:
             self._show_rows(self.shown)
-            self.refresh_title()
+            self._refresh_title()
 
     def action_against(self) -> None:
         """Show the logit difference from this row's token, or end it where it is shown already."""
@@ -520,14 +641,17 @@ class TablePane(RowsPane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only the keys that change something in this table; a table of a cell has that cell's token."""
-        if action == "columns":
-            return len(self._sets) > 1
-        if action == "against":
-            return self.view == PREDICTIONS.name
-        if action == "position":
-            return "position" in self._kind.options and self._kind.scope is not Scope.CELL
-        if action == "fold":
-            return "fold_norm" in self._kind.options
+        match action:
+            case "step_back":
+                return self.current_filter is not None
+            case "columns":
+                return len(self._sets) > 1
+            case "against":
+                return self.view == PREDICTIONS.name
+            case "position":
+                return "position" in self._kind.options and self._kind.scope is not Scope.CELL
+            case "fold":
+                return "fold_norm" in self._kind.options
         return super().check_action(action, parameters)
 
 

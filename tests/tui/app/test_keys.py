@@ -15,7 +15,7 @@ async def test_the_foot_fits_and_shows_the_main_keys(tiny_model: TinyModel) -> N
             (80, "escape", "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit"),
             (40, "escape", "⏎ Open  z All room  ? Help  q Quit"),
             (80, "3", "⏎ Largest  a Mean  x Explain  tab Next panel  [ ] Head  ? Help  q Quit"),
-            (80, "2", "m Measure  + - ε  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"),
+            (80, "2", "m Measure  + - ε  o Sort  tab Next panel  [ ] Head  i Sentence  ? Help  q Quit"),
         ):
             await resize(pilot, columns, 24)
             await see(pilot, key, says=keys)

@@ -130,10 +130,6 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
 
 async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
-        await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
-        assert "stable rank" in title(app), "which the numbers are that it leaves"
-        await press(pilot, "m", "slash", *"energy_rank > 0 and stable_rank > 0", "enter")
-        assert "stable rank" not in title(app), "of two measures neither is meant more"
         await press(pilot, "7")
         await see(pilot, "slash", *"head", text="Enter goes to head: ")
         table = active_table(app)

@@ -84,7 +84,7 @@ async def test_neither_a_table_without_rows_nor_an_empty_cell_is_copied() -> Non
             await press_slowly(pilot, key)
             assert notices(app) == ["the composition table has no rows; nothing was copied"]
         await press_slowly(pilot, "7")
-        active_table(app).go_to_column("label")
+        active_table(app).grid.go_to_column("label")
         app.clear_notifications()
         await press_slowly(pilot, "y")
         assert notices(app) == ["label is empty; nothing was copied"]

@@ -78,32 +78,6 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
             assert line(app.views.ranks, grid.cursor[0])[0] == "all"
 
 
-async def test_a_filter_of_the_ranks_leaves_and_exports_what_matches(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "2")
-        pane, table = app.views.ranks, app.views.active.table_on_screen()
-        whole, place = list(table), table.columns.index("stable_rank")
-        await see(pilot, *"/matrix = OV and head != ", readout="it cannot be read: ")
-        left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
-        assert 0 < len(left) < len(whole)
-        counted = f"{len(left)} of {len(whole)}  matrix = OV and head"
-        await see(pilot, *"all", "enter", text=counted)
-        lines = [line(pane, number) for number in range(len(pane.grid.order))]
-        assert [cells[:-1] for cells in lines] == [[f"H{row[2]}", "", "", "", "", ""] for row in left]
-        assert [cells[-1] for cells in lines] == [f"{row[place]:.4g}" for row in left]
-        assert list(app.views.active.table_on_screen()) == left
-        await press(pilot, "e", "v")
-        (file,) = folder.glob("*.csv")
-        assert len(file.read_text().splitlines()) == 1 + len(left)
-        await see(pilot, *"/energy_rank", "enter", text=counted)  # the filter stays
-        assert app.session.shown.measure == "energy_rank"
-        await see(pilot, "j", selected=f"L0H{left[1][2]}")
-        await see(pilot, "/", "escape", text=counted)  # looking at the filter keeps it
-        await press(pilot, "escape")
-        assert list(app.views.active.table_on_screen()) == whole
-        assert app.focused is pane.grid
-
-
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "g", "g", "2")

@@ -112,10 +112,10 @@ async def test_off_found_switches_off_what_a_filter_or_search_found(tiny_model: 
         await see(pilot, *":off found", "enter", off="L0H2 L1H2")
         await press(pilot, "escape", "unbound:app.tree", *"/L1H3", "enter")
         await see(pilot, *":off found", "enter", off="L0H2 L1H2 L1H3")  # the keys are the searched tree's
-        await press(pilot, "2")
-        await filter_table(pilot, "matrix = OV and head = 0")
+        await press(pilot, "4")
+        await filter_table(pilot, "layer = 1 and head = 0")
         await see(pilot, *":off found", "enter", off="L0H2 L1H2 L1H3 L1H0")
-        await filter_table(pilot, "head = all")
+        await filter_table(pilot, "layer > 9")
         await see(pilot, *":off found", "enter", text="the filter matches no head")
 
 

@@ -235,7 +235,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         assert expected[last] == ""
         assert "empty: undefined across stacks" in shown(app.views.overview.readout_line)
         await press(pilot, "4")
-        active_table(app).go_to_column("qk_symmetry")
+        active_table(app).grid.go_to_column("qk_symmetry")
         await see(pilot, reads="L2H3  qk_symmetry is empty: undefined across stacks")
 
 

@@ -270,7 +270,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         assert f"--vs {other}" in app.main.exporting.command()
         alone = table.with_frame(table.frame[:, : len(PREDICTIONS.columns)])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
-            pane.show((), shows, None)
+            pane.show((), shows, None, ())
             await pilot.pause()
             assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
         await filter_table(pilot, "difference > 0 and rank_other = 1")

@@ -378,8 +378,8 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await press(pilot, *"/zzz", "enter")
         assert pane.grid.why_none == none
         assert " ".join(screen_text(app).split()).count(none) == 1
-        for so_far in (" so far", ""):  # whether it is still being worked out
-            pane.show([Part("L1", " ")], table.with_frame(table.frame), None, is_growing=bool(so_far))
+        for state, so_far in (("computing",), " so far"), ((), ""):
+            pane.show([Part("L1", " ")], table.with_frame(table.frame), None, state)
             await pilot.pause()
-            assert titled(pane.title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
+            assert titled(pane.title_line) == "  ".join(("circuits L1", *state, f"0 of {count}{so_far}", "zzz"))
             assert f"no row matches{so_far}; /" in screen_text(app)
