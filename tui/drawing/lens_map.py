@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from engine.values.table import Table
 from tui.drawing.levels import Ink, Levels
-from tui.drawing.text import label
 
 Choice = tuple[int, str, float]
 """A token's id, text and probability."""
 
-LEAST, MOST = 8, 10
+LEAST, MOST = 8, 16
 """Columns per cell, at least and at most."""
 
 
@@ -49,19 +48,14 @@ class LensMap:
         return tuple("emb" if name == "embedding" else f"L{name}" for name in names)
 
     @cached_property
-    def likeliest(self) -> list[str]:
-        """The likeliest token of each cell, as a label."""
-        return [label(text) for text in self.table.frame["token"].gather_every(self.choices).to_list()]
-
-    @cached_property
     def probabilities(self) -> NDArray[np.float64]:
-        """Probability of that token, (layers, tokens)."""
+        """Probabilities of the tokens listed, (layers, tokens, choices), the likeliest first."""
         return self._column("probability")
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """The numbers that colour the cells, (layers, tokens): probabilities, or logit differences if there are any."""
-        return self._column("logit_difference") if self.is_signed else self.probabilities
+        """The number of each cell, (layers, tokens): of the likeliest token, or logit differences if there are any."""
+        return self._column("logit_difference")[..., 0] if self.is_signed else self.probabilities[..., 0]
 
     @property
     def is_signed(self) -> bool:
@@ -78,13 +72,10 @@ class LensMap:
         """Return the scale of the colours: from 0 to 1, or to the largest difference."""
         return Levels("linear", float(np.nanmax(np.abs(self.values))) if self.is_signed else 1.0, ink, self.is_signed)
 
-    def place(self, layer: int, token: int) -> int:
-        """Return the number of a cell's first row in the table."""
-        return (layer * len(self.tokens) + token) * self.choices
-
     def cell(self, layer: int, token: int) -> Table:
         """Return the rows of a cell."""
-        return self.table.with_frame(self.table.frame.slice(self.place(layer, token), self.choices))
+        start = (layer * len(self.tokens) + token) * self.choices
+        return self.table.with_frame(self.table.frame.slice(start, self.choices))
 
     def choices_at(self, layer: int, token: int) -> list[Choice]:
         """Return the likeliest tokens of a cell."""
@@ -92,8 +83,8 @@ class LensMap:
         return list(frame.select("token_id", "token", "probability").rows())
 
     def _column(self, name: str) -> NDArray[np.float64]:
-        cells = self.table.frame[name].gather_every(self.choices).to_numpy().astype(np.float64)
-        return cells.reshape(len(self.layers), len(self.tokens))
+        cells = self.table.frame[name].to_numpy().astype(np.float64)
+        return cells.reshape(len(self.layers), len(self.tokens), self.choices)
 
 
 def cell_width(room: int, tokens: int) -> int:
@@ -102,6 +93,6 @@ def cell_width(room: int, tokens: int) -> int:
     Examples
     --------
     >>> cell_width(60, 5), cell_width(60, 40), cell_width(150, 16)
-    (10, 8, 9)
+    (12, 8, 9)
     """
     return min(MOST, max(LEAST, room // max(tokens, 1)))

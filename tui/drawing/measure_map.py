@@ -245,6 +245,10 @@ class HeadGrid:
         return "".join(line), range(start, start + len(number))
 
 
+NO_HEADS = HeadGrid((), 1, 1, 0, 0)
+"""The map of no model."""
+
+
 def fewest_lines(layers: Sequence[LayerOutline]) -> int:
     """Return the lines of a map with one line per layer."""
     return len(layers) + _count_headings(layers)

@@ -97,7 +97,7 @@ class LensPane(Pane):
         if map.is_signed:
             where = f"{where}: {brief_number(float(map.values[layer, token]), 3)}"
         choices = [(quote_text(text), share) for _, text, share in map.choices_at(layer, token)]
-        has_lines = self.size.height >= self.grid.lines + len(choices) + 4
+        has_lines = self.size.height >= self.grid.least_lines(self.size.height - 3) + len(choices) + 4
         for line in self.choice_lines:
             line.display = has_lines
         self.readout_line.display = not has_lines

@@ -22,11 +22,11 @@ from engine.values.outline import LayerOutline
 from engine.values.table import Cell
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_map import HeadGrid, Line, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
+from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
 from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
-from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.keys import paging_bindings
 from tui.toolkit.styled_widget import StyledWidget
 from tui.widgets.scroll_area import CellGrid
 
@@ -77,7 +77,7 @@ class HeadMap(CellGrid):
         self.rows: tuple[LayerOutline, ...] = ()
         self.stacks: tuple[str, ...] = ()
         self.list_width = _VALUE_WIDTH
-        self.grid: HeadGrid | None = None
+        self.grid = NO_HEADS
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
@@ -92,7 +92,7 @@ class HeadMap(CellGrid):
     @property
     def glyphs(self) -> tuple[str, ...]:
         """The characters of each level's cell."""
-        return glyphs_of(self.ink, 2 if self.grid is None else self.grid.width, self._is_signed)
+        return glyphs_of(self.ink, self.cell[0], self._is_signed)
 
     @property
     def _is_signed(self) -> bool:
@@ -114,7 +114,7 @@ class HeadMap(CellGrid):
 
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show the heads of a model, with no values yet."""
-        self.rows, self.cursor, self.shown, self.scale = layers, (0, 0), None, None
+        self.rows, self.grid, self.cursor, self.shown, self.scale = layers, NO_HEADS, (0, 0), None, None
         self.stacks = tuple(dict.fromkeys(layer.stack for layer in layers))
         last_heads = (Head(layer.stack, layer.layer, layer.heads - 1) for layer in layers)
         self.list_width = max(len(head_text(each, self.stacks)) for each in last_heads) + _VALUE_WIDTH
@@ -148,31 +148,27 @@ class HeadMap(CellGrid):
     @property
     def extent(self) -> tuple[int, int]:
         """Number of layers, and of heads in the widest."""
-        return len(self.rows), 0 if self.grid is None else self.grid.columns
+        return len(self.rows), self.grid.columns
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show, or no room yet."""
+        return self.shown is None or not self.grid.lines
 
     def nearest(self, row: int, column: int) -> tuple[int, int]:
         """Return the head nearest to a place."""
         row = max(0, min(row, len(self.rows) - 1))
         return row, max(0, min(column, self.rows[row].heads - 1))
 
-    def repaint(self, *cells: tuple[int, int]) -> None:
-        """Repaint the lines of some heads, and the numbers of heads above them."""
-        grid, width, top = self.grid, self.size.width, self.scroll_offset.y
-        if grid is not None:
-            lines = (Region(0, 1 + grid.top(row) - top, width, grid.height) for row in {row for row, _ in cells})
-            seen = (each for each in lines if each.bottom > 0 and each.y < self.size.height)
-            self.refresh(Region(0, 0, width, 1), *seen)
+    def rows_on(self, line: int) -> Sequence[int]:
+        """Return the layers on a line: none on a stack's heading, two where each has half a line."""
+        return self.grid.lines[line].rows
 
-    def reveal(self) -> None:
-        """Scroll as little as possible to bring the cursor into view, with the heading of its stack."""
-        grid = self.grid
-        if grid is None or not self.size:
-            return
-        line, column = grid.top(self.cursor[0]), self.cursor[1] * grid.width
-        has_heading = line > 0 and not grid.lines[line - 1].rows
-        lines = range(line - has_heading, line + grid.height)
-        room = self.scrollable_content_region.width - grid.gutter
-        self.reveal_cells(range(column, column + grid.width), lines, room)
+    def lines_of_row(self, row: int) -> range:
+        """Return the lines of a layer, with the heading of its stack."""
+        first = self.grid.top(row)
+        has_heading = first > 0 and not self.grid.lines[first - 1].rows
+        return range(first - has_heading, first + self.grid.height)
 
     def lay_out_cells(self) -> None:
         """Choose the size of the cells; repaint only if that has changed."""
@@ -185,6 +181,7 @@ class HeadMap(CellGrid):
             grid = self._grid_in(Size(room.width - 1, room.height), is_halved=is_halved)
         is_other = grid != self.grid
         self.grid = grid
+        self.name_width, self.cell = grid.gutter, (grid.width, grid.height)
         self.virtual_size = Size(grid.gutter + grid.columns * grid.width, 1 + len(grid.lines))
         if is_other:
             self.refresh()
@@ -200,11 +197,11 @@ class HeadMap(CellGrid):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute the levels once for all of them."""
-        if self.grid is not None and self.shown is not None:
-            self._levels = self._levels_of(self.shown, self.grid)
+        if self.shown is not None and self.grid.lines:
+            self._levels = self._levels_of(self.shown)
         return super().render_lines(crop)
 
-    def _levels_of(self, shown: MeasureMap, grid: HeadGrid) -> NDArray[np.uint8]:
+    def _levels_of(self, shown: MeasureMap) -> NDArray[np.uint8]:
         """Compute the levels of all cells, (layers, heads of the widest layer)."""
         found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
         if self.scale is not None:
@@ -213,59 +210,42 @@ class HeadMap(CellGrid):
             [ABSENT if cell is None else _UNDEFINED if cell == "" else 0 for cell in shown.cells], np.uint8
         )
         flat = np.where(kinds > 0, kinds, found)
-        levels = np.full((len(self.rows), grid.columns), _OUTSIDE, dtype=np.uint8)
+        levels = np.full(self.extent, _OUTSIDE, dtype=np.uint8)
         start = 0
         for row, layer in enumerate(self.rows):
             levels[row, : layer.heads] = flat[start : start + layer.heads]
             start += layer.heads
         return levels
 
-    def render_line(self, y: int) -> Strip:
-        """Paint the line of head numbers, or a line of a layer's cells."""
-        width, grid = self.size.width, self.grid
-        plain = self.get_component_rich_style("area--label")
-        blank = Style(bgcolor=plain.bgcolor)
-        if grid is None or self.shown is None:
-            return Strip.blank(width, blank)
-        left = self.scroll_offset.x
-        if y == 0:
-            return self._header(grid, left, plain).adjust_cell_length(width, blank)
-        place = y - 1 + self.scroll_offset.y
-        if place >= len(grid.lines):
-            return Strip.blank(width, blank)
-        line = grid.lines[place]
-        if not line.rows:
-            return Strip([Segment(line.text, plain)]).adjust_cell_length(width, blank)
-        is_here = self.cursor[0] in line.rows
-        text = str(self.rows[self.cursor[0]].name) if is_here and grid.is_halved else line.text
-        name = Segment(text, self.get_component_rich_style("area--label-cursor") if is_here else plain)
-        gap = Segment(" " * (grid.gutter - len(text)), blank)
-        cells = Strip(self._cells(line, grid)).crop(left, left + width - grid.gutter)
-        return Strip([name, gap, *cells]).adjust_cell_length(width, blank)
+    def row_name(self, line: int) -> str:
+        """Return the name of a layer, on its first line, or of a stack; of two layers, that of the cursor's."""
+        is_shared = self.grid.is_halved and self.cursor[0] in self.rows_on(line)
+        return str(self.rows[self.cursor[0]].name) if is_shared else self.grid.lines[line].text
 
-    def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
-        others, (row, column) = self._others(grid.width), self.cursor
+    def heading(self) -> list[Segment]:
+        """Paint the numbers of heads."""
+        plain, set_off = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
+        text, marked = self.grid.header(self.cursor[1])
+        before, number, after = text[: marked.start], text[marked.start : marked.stop], text[marked.stop :]
+        return [Segment(before, plain), Segment(number, set_off), Segment(after, plain)]
+
+    def paint_cells(self, line: int) -> Iterator[Segment]:
+        """Paint the cells of a layer, or of two; nothing beside a heading."""
+        rows, others, (row, column) = self.rows_on(line), self._others(self.cell[0]), self.cursor
         set_off = self.get_component_rich_style("area--cursor")
-        levels: NDArray[np.uint8] = self._levels[list(line.rows)]  # a copy
-        if not grid.is_halved:
-            cursor = (column, set_off) if row in line.rows else None
+        levels: NDArray[np.uint8] = self._levels[list(rows)]  # a copy
+        if not rows:
+            return
+        if not self.grid.is_halved:
+            cursor = (column, set_off) if row in rows else None
             yield from merged_cells(levels[0], self.glyphs, self.level_styles, others, cursor=cursor)
             return
-        if row in line.rows:
-            levels[line.rows.index(row), column] = CURSOR
+        if row in rows:
+            levels[rows.index(row), column] = CURSOR
         below = levels[1] if len(levels) > 1 else np.full_like(levels[0], _OUTSIDE)
         colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
         colours |= {CURSOR: set_off.color, NOT_FINITE: others[NOT_FINITE][1].color}
-        yield from halved_cells(levels[0], below, colours, others, grid.width)
-
-    def _header(self, grid: HeadGrid, left: int, plain: Style) -> Strip:
-        text, marked = grid.header(self.cursor[1])
-        segments = [
-            Segment(text[: marked.start], plain),
-            Segment(text[marked.start : marked.stop], self.get_component_rich_style("area--label-cursor")),
-            Segment(text[marked.stop :], plain),
-        ]
-        return Strip([Segment(" " * grid.gutter, plain), *Strip(segments).crop(left, left + self.size.width)])
+        yield from halved_cells(levels[0], below, colours, others, self.cell[0])
 
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
         style = self.get_component_rich_style
@@ -276,48 +256,6 @@ class HeadMap(CellGrid):
             NOT_FINITE: (endless, style("area--cell")),
             _OUTSIDE: (" " * width, style("area--label")),
         }
-
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the clicked head; open the head if the cursor is there already.
-
-        A click on a layer's name goes to that layer; where two share a line, clicks alternate between them.
-        """
-        offset, grid = event.get_content_offset(self), self.grid
-        if offset is None or grid is None:
-            return
-        place = offset.y - 1 + self.scroll_offset.y
-        column = (offset.x - grid.gutter + self.scroll_offset.x) // grid.width
-        if offset.y < 1 or place >= len(grid.lines):
-            return
-        rows = grid.lines[place].rows
-        if offset.x < grid.gutter:
-            if rows:
-                self.go(rows[-1] if self.cursor[0] == rows[0] else rows[0], self.cursor[1])
-            return
-        row = self._row_at(rows, event.pointer_y % 1)
-        if row is not None and column < self.rows[row].heads:
-            self.click(row, column)
-
-    def _row_at(self, rows: tuple[int, ...], share: float) -> int | None:
-        """Find the clicked layer of a line.
-
-        Parameters
-        ----------
-        rows : layers that the line shows.
-        share : how far down in the line the mouse is; 0 from most terminals, which report only the line. Then it is the
-            layer with the cursor, or the upper one.
-        """
-        if len(rows) < 2:
-            return rows[0] if rows else None
-        is_lower = share >= 0.5 if share else self.cursor[0] == rows[1]
-        return rows[is_lower]
-
-    def action_page(self, pages: float) -> None:
-        """Move by the layers in view, less one."""
-        grid, rows = self.grid, self.scrollable_content_region.height - 1
-        if grid is not None:
-            rows = 2 * rows if grid.is_halved else rows // grid.height
-        self.action_move(lines_of(pages, rows - 1), 0)
 
 
 class ExtremeHeads(StyledWidget, can_focus=False):

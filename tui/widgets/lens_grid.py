@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
-from textual.strip import Strip
+from textual.geometry import Size
 
 from tui.drawing.lens_map import LensMap, cell_width
 from tui.drawing.levels import Ink, Levels
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import legible_styles
 from tui.drawing.text import fit, label
-from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
+
+_LEAST = 0.005
+"""Least probability of a token that is listed below the likeliest."""
 
 _SHADES = " ░▒▓█"
 """Begin a cell where levels have no colour, smallest first."""
@@ -56,26 +59,15 @@ class LensGrid(CellGrid):
     def __init__(self) -> None:
         super().__init__()
         self.shown: LensMap | None = None
-        self.message = ""
-        self._levels: Sequence[Sequence[int]] = ()
-        self._scale: Levels | None = None
-        self._width = self._height = 1
+        self._choices = 1
+        self._levels: NDArray[np.uint8] = np.zeros((0, 0, 0), dtype=np.uint8)
+        self._scale = Levels("linear", 1.0, Ink.COLOUR)
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level: a background with legible letters on it, or one style for all."""
-        is_signed = self.shown is not None and self.shown.is_signed
-        styles = self.styles_of_levels(is_signed=is_signed)
+        styles = self.styles_of_levels(is_signed=self._scale.is_signed)
         return legible_styles(styles, self.get_component_rich_style("area--cell").color) if len(styles) > 1 else styles
-
-    @property
-    def lines(self) -> int:
-        """Number of lines of the whole map."""
-        return 1 + self._height * len(self.shown.layers) if self.shown is not None else 0
-
-    @property
-    def _gutter(self) -> int:
-        return 1 + max(map(len, self.shown.layers)) if self.shown is not None else 0
 
     def show(self, shown: LensMap, token: int | None) -> None:
         """Draw a map; for another sentence the cursor starts at the last layer and a token, None for the last."""
@@ -93,126 +85,101 @@ class LensGrid(CellGrid):
         self.virtual_size = Size(0, 0)
         self.refresh()
 
+    def least_lines(self, height: int) -> int:
+        """Return the lines that the map needs in some height: if they fit, two for each layer."""
+        layers = self.extent[0]
+        return 1 + layers * (2 if 1 + 2 * layers < height else 1)
+
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells: two lines, with the number in the second, if all of them fit."""
+        """Choose the size of the cells: a line for each token listed, and one for its number if that fits too."""
         shown = self.shown
         if shown is None:
             return
-        width, height = self.size
-        self._width = cell_width(width - self._gutter, len(shown.tokens))
-        self._height = 2 if 1 + 2 * len(shown.layers) < height else 1
+        (width, height), layers = self.size, len(shown.layers)
+        self.name_width = 1 + max(map(len, shown.layers))
+        across, lines = cell_width(width - self.name_width, len(shown.tokens)), max((height - 2) // layers, 1)
+        self._choices = max(1, min(lines // 2, shown.choices))
+        self.cell = across, min(lines, 2 * self._choices + 1)
         self._scale = shown.levels(self.ink)
-        self._levels = self._scale.of(shown.values).tolist()
-        spare = max(0, width - self._gutter) % self._width  # so that the last token can be scrolled to by whole cells
-        self.virtual_size = Size(self._gutter + self._width * len(shown.tokens) + spare, self.lines)
-
-    def _line_of(self, layer: int) -> int:
-        """Return the first line of a layer, below the line of tokens."""
-        assert self.shown is not None
-        return (len(self.shown.layers) - 1 - layer) * self._height
-
-    def reveal(self) -> None:
-        """Scroll as little as brings the cursor into view."""
-        if self.shown is None or not self.size:
-            return
-        line, column = self._line_of(self.cursor[0]), self.cursor[1] * self._width
-        room = self._cells_across(self.scrollable_content_region.width) * self._width
-        self.reveal_cells(range(column, column + self._width), range(line, line + self._height), room)
-
-    def _cells_across(self, width: int) -> int:
-        return max(1, (width - self._gutter) // self._width)
+        self._levels = self._scale.of(shown.values[..., None] if shown.is_signed else shown.probabilities)
+        spare = max(0, width - self.name_width) % across  # so that the last token can be scrolled to by whole cells
+        self.virtual_size = Size(self.name_width + across * len(shown.tokens) + spare, 1 + self.cell[1] * layers)
 
     @property
     def extent(self) -> tuple[int, int]:
         """Number of layers, with the embedding, and of tokens."""
         return (0, 0) if self.shown is None else (len(self.shown.layers), len(self.shown.tokens))
 
-    def repaint(self, *cells: tuple[int, int]) -> None:
-        """Repaint some cells and their labels."""
-        left, top = self.scroll_offset
-        for layer, token in cells:
-            x, y = self._gutter + token * self._width - left, 1 + self._line_of(layer) - top
-            regions = (
-                Region(x, 0, self._width, 1), Region(0, y, self._gutter, self._height),
-                Region(x, y, self._width, self._height),
-            )  # fmt: skip
-            for each in regions:
-                self.refresh(each.translate((self.styles.padding.left, 0)))
+    def rows_on(self, line: int) -> Sequence[int]:
+        """Return the layer on a line."""
+        return [self.extent[0] - 1 - line // self.cell[1]]
 
-    def render_line(self, y: int) -> Strip:
-        """Paint the tokens of the sentence, or a line of a layer's cells."""
-        width, shown = self.size.width, self.shown
-        plain = self.get_component_rich_style("area--label")
-        blank = Style(bgcolor=plain.bgcolor)
-        if shown is None:
-            return self.message_line(self.message, y, plain)
-        if y == 0:
-            cells = [self._header(shown, token, plain) for token in range(len(shown.tokens))]
-            name = Segment(" " * self._gutter, blank)
-        else:
-            place = y - 1 + self.scroll_offset.y
-            layer = len(shown.layers) - 1 - place // self._height
-            if layer < 0:
-                return Strip.blank(width, blank)
-            is_here, is_first = layer == self.cursor[0], place % self._height == 0
-            text = shown.layers[layer] if is_first else ""
-            style = self.get_component_rich_style("area--label-cursor") if is_here else plain
-            name = Segment(text.ljust(self._gutter), style)
-            cells = self._cells(shown, layer, is_first=is_first)
-        left = self.scroll_offset.x
-        row = Strip(cells).crop(left, left + self._cells_across(width) * self._width)
-        return Strip([name, *row]).adjust_cell_length(width, blank)
+    def lines_of_row(self, row: int) -> range:
+        """Return the lines of a layer."""
+        return super().lines_of_row(self.extent[0] - 1 - row)
 
-    def _header(self, shown: LensMap, token: int, plain: Style) -> Segment:
-        style = self.get_component_rich_style("area--label-cursor") if token == self.cursor[1] else plain
-        return Segment(f" {fit(label(shown.tokens[token]), self._width - 1)}", style)
+    @property
+    def room(self) -> int:
+        """Columns of the whole cells in view."""
+        return max(super().room // self.cell[0], 1) * self.cell[0]
 
-    def _cells(self, shown: LensMap, layer: int, *, is_first: bool) -> list[Segment]:
-        styles, cursor = self.level_styles, self.get_component_rich_style("area--cursor")
-        first, values = shown.place(layer, 0) // shown.choices, shown.values[layer]
-        cells = []
-        for token, level in enumerate(self._levels[layer]):
-            text = shown.likeliest[first + token] if is_first else f"{values[token]:{'+' * shown.is_signed}.2f}"
+    @property
+    def _tokens_in_view(self) -> range:
+        first = self.scroll_offset.x // self.cell[0]
+        return range(first, min(first + self.room // self.cell[0] + 1, self.extent[1]))
+
+    def row_name(self, line: int) -> str:
+        """Return the name of a layer, on its first line."""
+        assert self.shown is not None
+        return "" if line % self.cell[1] else self.shown.layers[self.rows_on(line)[0]]
+
+    def heading(self) -> Iterator[Segment]:
+        """Paint the tokens of the sentence."""
+        assert self.shown is not None
+        plain, marked = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
+        yield Segment(" " * self._tokens_in_view.start * self.cell[0])
+        for token in self._tokens_in_view:
+            style = marked if token == self.cursor[1] else plain
+            yield Segment(f" {fit(label(self.shown.tokens[token]), self.cell[0] - 1)}", style)
+
+    def paint_cells(self, line: int) -> Iterator[Segment]:
+        """Paint one of the likeliest tokens of each cell, or its number; nothing between two layers."""
+        assert self.shown is not None
+        shown, styles, (layer,) = self.shown, self.level_styles, self.rows_on(line)
+        choice, is_number = divmod(line % self.cell[1], 2)
+        if choice >= self._choices:
+            return
+        yield Segment(" " * self._tokens_in_view.start * self.cell[0])
+        for token in self._tokens_in_view:
+            share = shown.probabilities[layer, token, choice]
+            text = label(shown.choices_at(layer, token)[choice][1])
+            if is_number:
+                text = f"{shown.values[layer, token]:+.2f}" if shown.is_signed and not choice else f"{share:.2f}"
+            level = int(self._levels[layer, token, 0 if shown.is_signed else choice])
+            begin, text = " " if is_number else self._shade(level), text if not choice or share >= _LEAST else ""
             is_here = (layer, token) == self.cursor
-            style = cursor if is_here else styles[min(level, len(styles) - 1)]
-            begin = " " if len(styles) > 1 or not is_first else self._shade(level)
-            cells.append(Segment(f"{begin}{fit(text, self._width - 2)} ", style))
-        return cells
+            style = self.get_component_rich_style("area--cursor") if is_here else styles[min(level, len(styles) - 1)]
+            yield Segment(f"{begin}{fit(text, self.cell[0] - 2)} ", style)
 
     def _shade(self, level: int) -> str:
-        assert self._scale is not None
+        """Return the sign that tells a level where there are no colours."""
+        if self.ink is Ink.COLOUR:
+            return " "
         if self._scale.is_signed:
             return self._scale.cells[min(level, len(self._scale.cells) - 1)][0]
         return _SHADES[min(level * (len(_SHADES) - 1) // (Ink.SHADES.levels - 1), len(_SHADES) - 1)]
 
     def legend(self) -> list[Segment]:
         """Return all levels between the numbers at both ends."""
-        if self.shown is None or self._scale is None:
+        if self.shown is None:
             return []
-        plain, styles = Style(), self.level_styles
-        high = brief_number(self._scale.largest)
+        high, signs, styles = brief_number(self._scale.largest), _SHADES, self.level_styles
         low, high = (f"-{high}", f"+{high}") if self._scale.is_signed else ("0", high)
+        if self._scale.is_signed:
+            signs = "".join(self._scale.cells)
         levels = [Segment(" ", Style(bgcolor=style.bgcolor)) for style in styles]
-        signs = "".join(self._scale.cells) if self._scale.is_signed else _SHADES
-        return [
-            Segment(f"{low} ", plain),
-            *(levels if len(styles) > 1 else [Segment(signs)]),
-            Segment(f" {high}", plain),
-        ]
-
-    # --- keys and the mouse
-
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the clicked cell; choose the cell if the cursor is there already."""
-        offset, shown = event.get_content_offset(self), self.shown
-        if offset is None or shown is None or offset.y < 1 or offset.x < self._gutter:
-            return
-        token = (offset.x - self._gutter + self.scroll_offset.x) // self._width
-        layer = len(shown.layers) - 1 - (offset.y - 1 + self.scroll_offset.y) // self._height
-        if layer >= 0 and token < len(shown.tokens):
-            self.click(layer, token)
+        return [Segment(f"{low} "), *(levels if len(styles) > 1 else [Segment(signs)]), Segment(f" {high}")]
 
     def action_page(self, pages: float) -> None:
         """Move down by the layers in view, less one."""
-        rows = (self.scrollable_content_region.height - 1) // self._height
-        self.action_move(-lines_of(pages, rows - 1), 0)
+        super().action_page(-pages)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment, Segments
 from rich.style import Style
 from textual import events
 from textual.app import App
+from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
@@ -18,6 +21,7 @@ from tui.drawing.levels import Ink, choose_ink
 from tui.drawing.ramps import level_styles
 from tui.drawing.text import centre_text
 from tui.toolkit.application import sends_ascii_only
+from tui.toolkit.keys import lines_of
 from tui.toolkit.screen import PlacedBars
 from tui.toolkit.styled_widget import StyledWidget
 from tui.toolkit.themes import palette_of
@@ -110,11 +114,14 @@ class ScrollArea(ScrollView, PlacedBars, StyledWidget, inherit_bindings=False):
 
 
 class CellGrid(ScrollArea, can_focus=True):
-    """Cells in rows and columns, with a cursor on one of them.
+    """Cells in rows and columns, with labels above, names of the rows at the left, and a cursor on one cell.
 
     Attributes
     ----------
     cursor : row and column, from zero.
+    name_width : columns of the names.
+    cell : columns and lines per cell.
+    message : stands in place of the cells while there are none.
     """
 
     @dataclass
@@ -129,41 +136,116 @@ class CellGrid(ScrollArea, can_focus=True):
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self.cursor = (0, 0)
+        self.name_width = 0
+        self.cell = (1, 1)
+        self.message = ""
+
+    # --- what a kind of grid says about itself
 
     @property
     def extent(self) -> tuple[int, int]:
         """Number of rows, and of columns in the longest."""
         raise NotImplementedError
 
+    def lay_out_cells(self) -> None:
+        """Choose the size of the cells, and of all that can be scrolled, for the widget's size and the theme."""
+        raise NotImplementedError
+
+    def heading(self) -> Iterable[Segment]:
+        """Paint the labels above the cells."""
+        raise NotImplementedError
+
+    def row_name(self, line: int) -> str:
+        """Return what stands at the left of a line."""
+        raise NotImplementedError
+
+    def paint_cells(self, line: int) -> Iterable[Segment]:
+        """Paint the cells on a line."""
+        raise NotImplementedError
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no cells."""
+        return not self.extent[0]
+
     def nearest(self, row: int, column: int) -> tuple[int, int]:
         """Return the cell nearest to a place that may be outside."""
         rows, columns = self.extent
         return max(0, min(row, rows - 1)), max(0, min(column, columns - 1))
 
-    def lay_out_cells(self) -> None:
-        """Choose the size of the cells for the widget's size and the theme."""
-        raise NotImplementedError
+    def rows_on(self, line: int) -> Sequence[int]:
+        """Return the rows that a line shows, counted like all lines from the first below the labels."""
+        return [line // self.cell[1]]
+
+    def lines_of_row(self, row: int) -> range:
+        """Return the lines of a row."""
+        return range(row * self.cell[1], (row + 1) * self.cell[1])
+
+    def columns_before(self, column: int) -> int:
+        """Return how many columns stand before a column."""
+        return column
+
+    def column_at(self, place: int) -> int:
+        """Return the column that so many others stand before."""
+        return place
+
+    # --- painting
+
+    @property
+    def room(self) -> int:
+        """Columns of the screen beside the names."""
+        return self.scrollable_content_region.width - self.name_width
+
+    def reveal(self) -> None:
+        """Scroll as little as possible to bring the cursor into view."""
+        if self.size and not self.is_empty:
+            (left, top), width = self.scroll_offset, self.cell[0]
+            column, lines = self.columns_before(self.cursor[1]) * width, self.lines_of_row(self.cursor[0])
+            left = least_scroll(left, self.room, range(column, column + width))
+            self.scroll_at_once(left, least_scroll(top, self.scrollable_content_region.height - 1, lines))
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the labels, or the name and the cells of a row."""
+        plain, width = self.get_component_rich_style("area--label"), self.size.width
+        line, left = y - 1 + self.scroll_offset.y, self.scroll_offset.x
+        if self.is_empty:
+            return self.message_line(self.message, y, plain)
+        name, style, cells = "", plain, Strip(())
+        if y == 0:
+            cells = Strip(self.heading())
+        elif line < self.virtual_size.height - 1:
+            name, cells = self.row_name(line), Strip(self.paint_cells(line))
+            style = (
+                self.get_component_rich_style("area--label-cursor") if self.cursor[0] in self.rows_on(line) else plain
+            )
+        gap = Segment(" " * (self.name_width - cell_len(name)), plain)
+        row = Segment.simplify([Segment(name, style), gap, *cells.crop(left, left + self.room)])
+        return Strip(row).adjust_cell_length(width, Style(bgcolor=plain.bgcolor))
 
     def repaint(self, *cells: tuple[int, int]) -> None:
-        """Repaint some cells and their labels."""
-        raise NotImplementedError
+        """Repaint the rows of some cells, and the labels above them."""
+        width, top = self.outer_size.width, 1 - self.scroll_offset.y
+        lines = [self.lines_of_row(row) for row in {row for row, _ in cells}]
+        rows = (Region(0, top + each.start, width, len(each)) for each in lines)
+        self.refresh(Region(0, 0, width, 1), *(each for each in rows if each.bottom > 0 and each.y < self.size.height))
 
-    def reveal_cells(self, columns: range, lines: range, room: int) -> None:
-        """Scroll as little as possible to bring a range of columns and lines into view, below one line of labels.
+    def on_resize(self) -> None:
+        """Choose cells for the new size."""
+        self.lay_out_cells()
+        self.reveal()
 
-        Parameters
-        ----------
-        columns, lines : of the screen, counted from the first cell.
-        room : columns beside the labels.
-        """
-        left, top = self.scroll_offset
-        height = self.scrollable_content_region.height - 1
-        self.scroll_at_once(least_scroll(left, room, columns), least_scroll(top, height, lines))
+    def notify_style_update(self) -> None:
+        """Choose cells for the new theme, which may have no colours."""
+        super().notify_style_update()
+        if self.is_attached:
+            self.lay_out_cells()
+
+    # --- keys and the mouse
 
     def put(self, row: int, column: int) -> None:
         """Put the cursor on the nearest cell and bring it into view."""
         before, self.cursor = self.cursor, self.nearest(row, column)
-        if before != self.cursor:
+        if before != self.cursor and not self.is_empty:
             self.repaint(before, self.cursor)
             self.reveal()
 
@@ -174,16 +256,35 @@ class CellGrid(ScrollArea, can_focus=True):
         if before != self.cursor:
             self.post_message(self.Moved(self.cursor))
 
-    def click(self, row: int, column: int) -> None:
-        """Move the cursor to the clicked cell; if it is there already, choose the cell."""
-        if (row, column) == self.cursor:
-            self.action_choose()
-        else:
-            self.go(row, column)
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the clicked cell, or choose the cell if the cursor is there already.
+
+        A click on a name goes to its row. Where two rows share a line, clicks on the name alternate between them, and a
+        click on a cell stays in the cursor's row.
+        """
+        offset, (row, column) = event.get_content_offset(self), self.cursor
+        if offset is None or self.is_empty or offset.y < 1:
+            return
+        line, x = offset.y - 1 + self.scroll_offset.y, offset.x - self.name_width + self.scroll_offset.x
+        rows = self.rows_on(line) if line < self.virtual_size.height - 1 else ()
+        if rows and offset.x < self.name_width:
+            self.go(rows[-1] if row == rows[0] else rows[0], column)
+        elif rows and x // self.cell[0] < (self.virtual_size.width - self.name_width) // self.cell[0]:
+            clicked = row if row in rows else rows[0], self.column_at(x // self.cell[0])
+            if clicked == self.cursor:
+                self.action_choose()
+            elif clicked == self.nearest(*clicked):
+                self.go(*clicked)
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
-        self.go(self.cursor[0] + rows, self.cursor[1] + columns)
+        place = self.columns_before(self.cursor[1]) + columns
+        self.go(self.cursor[0] + rows, self.column_at(place))
+
+    def action_page(self, pages: float) -> None:
+        """Move down by the rows in view, less one."""
+        rows = (self.scrollable_content_region.height - 1) // self.cell[1]
+        self.action_move(lines_of(pages, rows - 1), 0)
 
     def action_edge(self, last: bool) -> None:
         """Move to the first or last column."""
@@ -196,17 +297,6 @@ class CellGrid(ScrollArea, can_focus=True):
     def action_choose(self) -> None:
         """Choose the cell under the cursor."""
         self.post_message(self.Chosen())
-
-    def on_resize(self) -> None:
-        """Choose cells for the new size."""
-        self.lay_out_cells()
-        self.reveal()
-
-    def notify_style_update(self) -> None:
-        """Choose cells for the new theme, which may have no colours."""
-        super().notify_style_update()
-        if self.is_attached:
-            self.lay_out_cells()
 
 
 class ItemArea(ScrollArea, can_focus=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,17 +12,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
-from textual.strip import Strip
+from textual.geometry import Size
 
 from tui.drawing.cells import merged_cells
 from tui.drawing.levels import NOT_FINITE
 from tui.drawing.measure_map import MeasureScale, glyphs_of
 from tui.drawing.numbers import brief_number
-from tui.drawing.text import fit
-from tui.toolkit.keys import lines_of, paging_bindings
+from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
 _WIDEST, _HIGHEST = 6, 3
@@ -93,7 +90,6 @@ class StepMap(CellGrid):
     Attributes
     ----------
     shown : the values.
-    message : stands in place of missing values.
     is_spread : whether every checkpoint has a column; otherwise only as many as fit.
     """
 
@@ -120,10 +116,8 @@ class StepMap(CellGrid):
     def __init__(self, name: str) -> None:
         super().__init__(name=name)
         self.shown = StepValues()
-        self.message = ""
         self.is_spread = False
         self._columns: list[int] = []
-        self._width = self._height = 1
 
     def show(self, shown: StepValues, cursor: tuple[int, int], message: str = "") -> None:
         """Draw other values, with the cursor on a row and a checkpoint."""
@@ -139,21 +133,17 @@ class StepMap(CellGrid):
         return len(self.shown.rows), len(self.shown.steps)
 
     @property
-    def _gutter(self) -> int:
-        return 1 + max(map(cell_len, self.shown.rows), default=0)
+    def is_empty(self) -> bool:
+        """Whether there are no values."""
+        return not self.shown.rows or self.shown.scale is None
 
-    def action_move(self, rows: int, columns: int) -> None:
-        """Move by rows and by visible checkpoints."""
-        row, checkpoint = self.cursor
-        if columns and self._columns:
-            place = self._place(checkpoint) + columns
-            checkpoint = self._columns[max(0, min(place, len(self._columns) - 1))]
-        self.go(row + rows, checkpoint)
+    def column_at(self, place: int) -> int:
+        """Return the checkpoint in a column of the screen, or the nearest."""
+        return self._columns[max(0, min(place, len(self._columns) - 1))] if self._columns else 0
 
-    def action_page(self, pages: float) -> None:
-        """Move by the rows in view, less one."""
-        rows = (self.scrollable_content_region.height - 1) // self._height
-        self.action_move(lines_of(pages, rows - 1), 0)
+    def columns_before(self, column: int) -> int:
+        """Return the column of the screen nearest to a checkpoint."""
+        return int(np.argmin(np.abs(np.array(self._columns) - column))) if self._columns else 0
 
     def action_spread(self) -> None:
         """Show every checkpoint, or only as many as fit."""
@@ -165,18 +155,15 @@ class StepMap(CellGrid):
     def lay_out_cells(self) -> None:
         """Choose the visible checkpoints and the size of the cells."""
         rows, checkpoints = self.extent
-        room = max(self.size.width - self._gutter, 1)
+        self.name_width = 1 + max(map(cell_len, self.shown.rows), default=0)
+        room = max(self.size.width - self.name_width, 1)
         self._columns = list(range(checkpoints)) if self.is_spread else chosen_columns(checkpoints, room)
         if self.cursor[1] not in self._columns and self._columns:
-            self._columns[self._place(self.cursor[1])] = self.cursor[1]
+            self._columns[self.columns_before(self.cursor[1])] = self.cursor[1]
         width = min(room // max(len(self._columns), 1), _WIDEST)
-        self._width = max(width - width % 2, 1)
-        self._height = max(1, min((self.size.height - 1) // max(rows, 1), _HIGHEST))
-        self.virtual_size = Size(self._gutter + self._width * len(self._columns), 1 + self._height * rows)
-
-    def _place(self, checkpoint: int) -> int:
-        """Return the column nearest to a checkpoint."""
-        return int(np.argmin(np.abs(np.array(self._columns) - checkpoint)))
+        width, height = max(width - width % 2, 1), max(1, min((self.size.height - 1) // max(rows, 1), _HIGHEST))
+        self.cell = width, height
+        self.virtual_size = Size(self.name_width + width * len(self._columns), 1 + height * rows)
 
     def put(self, row: int, column: int) -> None:
         """Put the cursor on the nearest cell; give its checkpoint a column if it has none."""
@@ -188,61 +175,33 @@ class StepMap(CellGrid):
             self.lay_out_cells()
             self.refresh()
 
-    def reveal(self) -> None:
-        """Scroll as little as possible to bring the cursor into view."""
-        if not self.size or not self._columns:
-            return
-        line, column = self.cursor[0] * self._height, self._place(self.cursor[1]) * self._width
-        room = self.scrollable_content_region.width - self._gutter
-        self.reveal_cells(range(column, column + self._width), range(line, line + self._height), room)
+    def row_name(self, line: int) -> str:
+        """Return the name of a row, on its first line."""
+        row, inner = divmod(line, self.cell[1])
+        return "" if inner else self.shown.rows[row]
 
-    def repaint(self, *cells: tuple[int, int]) -> None:
-        """Repaint the lines of some cells, and the steps above them."""
-        top = 1 - self.scroll_offset.y
-        lines = (
-            Region(0, top + row * self._height, self.size.width + 1, self._height) for row in {row for row, _ in cells}
-        )
-        self.refresh(Region(0, 0, self.size.width + 1, 1), *(each for each in lines if each.y > 0))
-
-    def render_line(self, y: int) -> Strip:
-        """Paint the steps, or a line of a row's cells."""
-        width, shown, left = self.size.width, self.shown, self.scroll_offset.x
-        plain = self.get_component_rich_style("area--label")
-        blank = Style(bgcolor=plain.bgcolor)
-        if not shown.rows or shown.scale is None:
-            return self.message_line(self.message, y, plain)
-        marked = self.get_component_rich_style("area--label-cursor")
-        room = width - self._gutter
-        if y == 0:
-            return Strip([Segment(" " * self._gutter, blank), *self._heading(plain, marked).crop(left, left + room)])
-        row, line = divmod(y - 1 + self.scroll_offset.y, self._height)
-        if row >= len(shown.rows):
-            return Strip.blank(width, blank)
-        is_here = row == self.cursor[0]
-        text = fit(shown.rows[row], self._gutter - 1) if not line else ""
-        name = Segment(f"{text}{'':{self._gutter - cell_len(text)}}", marked if is_here else plain)
-        cells = Strip(self._cells(row, shown.scale)).crop(left, left + room)
-        return Strip([name, *cells]).adjust_cell_length(width, blank)
-
-    def _heading(self, plain: Style, marked: Style) -> Strip:
+    def heading(self) -> list[Segment]:
         """Write the steps; that of the cursor replaces what is in its way."""
-        line = step_line([self.shown.steps[each] for each in self._columns], self._width)
-        step, place = self.shown.steps[self.cursor[1]], self._place(self.cursor[1]) * self._width
+        plain, marked = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
+        line = step_line([self.shown.steps[each] for each in self._columns], self.cell[0])
+        step, place = self.shown.steps[self.cursor[1]], self.columns_before(self.cursor[1]) * self.cell[0]
         start = max(min(place, len(line) - len(step)), 0)
         before, after = line[:start], line[start + len(step) :]
         if before and before[-1] != " ":
             before = before[: before.rfind(" ") + 1].ljust(start)
         if after and after[0] != " ":
             after = after[after.find(" ") :].rjust(len(after)) if " " in after else " " * len(after)
-        return Strip([Segment(before, plain), Segment(step, marked), Segment(after, plain)])
+        return [Segment(before, plain), Segment(step, marked), Segment(after, plain)]
 
-    def _cells(self, row: int, scale: MeasureScale) -> list[Segment]:
-        glyphs = self._glyphs(scale, self._width)
+    def paint_cells(self, line: int) -> Iterator[Segment]:
+        """Paint a line of a row's cells."""
+        (row,), scale, width = self.rows_on(line), self.shown.scale, self.cell[0]
+        assert scale is not None
+        glyphs, style = self._glyphs(scale, width), self.get_component_rich_style
         levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
-        others = {NOT_FINITE: (f"{'·':^{self._width}}", self.get_component_rich_style("area--label"))}
-        place = self._place(self.cursor[1]), self.get_component_rich_style("area--cursor")
-        cursor = place if row == self.cursor[0] else None
-        return list(merged_cells(levels, glyphs, self._styles(scale), others, cursor=cursor))
+        others = {NOT_FINITE: (f"{'·':^{width}}", style("area--label"))}
+        cursor = (self.columns_before(self.cursor[1]), style("area--cursor")) if row == self.cursor[0] else None
+        return merged_cells(levels, glyphs, self._styles(scale), others, cursor=cursor)
 
     def legend(self) -> Text:
         """Return the levels between the smallest and the largest value; empty without values."""
@@ -269,13 +228,3 @@ class StepMap(CellGrid):
         """Return the style of each level; without signs the lowest, which is invisible, is left out."""
         styles = self.styles_of_levels(is_signed=scale.is_signed)
         return styles if scale.is_signed or len(styles) == 1 else styles[1:]
-
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the clicked cell; open its checkpoint if the cursor is there already."""
-        offset = event.get_content_offset(self)
-        if offset is None or offset.y < 1 or offset.x < self._gutter:
-            return
-        row = (offset.y - 1 + self.scroll_offset.y) // self._height
-        place = (offset.x - self._gutter + self.scroll_offset.x) // self._width
-        if row < len(self.shown.rows) and place < len(self._columns):
-            self.click(row, self._columns[place])
