@@ -425,6 +425,7 @@ def _cluster(
         "distributed.nanny.pre-spawn-environ": thread_environment(threads),
         "distributed.scheduler.allowed-failures": DEATHS,
         "distributed.worker.profile.enabled": False,  # nobody looks at it, and it slows short tasks
+        "distributed.admin.tick.interval": "1s",  # each wakes a worker's second thread, which a task then waits for
         "distributed.worker.daemon": False,  # a download is a process of its own
         "logging.distributed": "critical",
     }
