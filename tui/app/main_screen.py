@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -153,9 +153,11 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         from tui.views.switcher import Views
 
         before, self._views, self._exporting = self._views, None, None
-        self.session = Session(Shown(view=start.view))
+        scale: Literal["linear", "log"] = "linear" if start.log_scale is False else "log"
+        map_scale = None if start.log_scale is None else scale
+        self.session = Session(Shown(view=start.view, map_scale=map_scale, spectra_scale=scale))
         self.engine = engine
-        views = Views(self.session, is_comparing=engine.is_comparing, log_scale=start.log_scale)
+        views = Views(self.session, is_comparing=engine.is_comparing)
         with self.app.batch_update():
             if before is not None:
                 before.workers.cancel_node(before)  # pending work would find no views

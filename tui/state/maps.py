@@ -86,7 +86,6 @@ class Maps:
         self._progress: Progress | None = None
         self._memory_warning = ""
         self._selected: tuple[AttentionMaps, AttentionMap] | None = None
-        self._last_part: Rectangle | None = None
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
         self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
@@ -100,6 +99,11 @@ class Maps:
     def is_idle(self) -> bool:
         """Whether no answer is on its way."""
         return all(store.is_idle for store in self._stores)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether an answer has been on its way for longer than a moment."""
+        return any(store.has_late for store in self._stores)
 
     def close(self) -> None:
         """Cancel all work."""
@@ -117,10 +121,6 @@ class Maps:
         for store in self._stores:
             store.forget()
         self._arrived()
-
-    def is_read_late(self, shown: Shown) -> bool:
-        """Say whether reading the sentence has taken longer than a moment."""
-        return shown.text is not None and self._sentences.is_late((shown.text, shown.off_in_maps))
 
     async def _read(self, key: Read) -> Sentence:
         """Have the model read a sentence; before the first one, measure whether the model fits into memory."""
@@ -191,14 +191,7 @@ class Maps:
 
     def part(self, query: MapQuery, work: str, window: MapWindow) -> PooledMap | EngineError | None:
         """Give a rectangle of a long sentence's map; newer work of the same name replaces older."""
-        self._last_part = query, window, work
-        return self._parts.get(self._last_part)
-
-    def is_late(self, query: MapQuery) -> bool:
-        """Say whether a map, or the part that was asked for last, has taken longer than a moment."""
-        part = self._last_part
-        is_part_late = part is not None and part[0] == query and self._parts.is_late(part)
-        return is_part_late or self._layers.is_late(_layer_of(query)) or self._heads.is_late(query)
+        return self._parts.get((query, window, work))
 
     def small(self, query: MapQuery, block: int) -> Mapping[int, PooledMap] | EngineError | None:
         """Give the maps of a layer's heads in blocks, by the number of the head; those of a long sentence come in turn.
@@ -210,10 +203,6 @@ class Maps:
         """
         self._last_small = query, block
         return self._small.get(self._last_small)
-
-    def is_small_late(self, query: MapQuery, block: int) -> bool:
-        """Say whether small maps have taken longer than a moment."""
-        return self._small.is_late((query, block))
 
     def lines(self, query: MapQuery, place: tuple[int, int]) -> MapLines | EngineError | None:
         """Give a query's row and a key's column of a long sentence's map."""
@@ -230,11 +219,6 @@ class Maps:
         if isinstance(known, AttentionMaps) and query.minuend in (None, query.name):
             return known.select(query.name.head)
         return await asyncio.wrap_future(self._engine.whole_map(query))
-
-    async def every_map(self, query: MapQuery) -> AttentionMaps:
-        """Give all weights of a layer's maps; may raise an `EngineError`."""
-        name = query.name
-        return await asyncio.wrap_future(self._engine.attention(query.text, name.stack, name.layer, off=query.off))
 
     def _ask_layer(self, query: MapQuery) -> Future[AttentionMaps]:
         text, name, off = query.text, query.name, query.off

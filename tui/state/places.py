@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.views import OVERVIEW, VIEWS, Scope
-from tui.state.session import Shown
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
@@ -168,8 +168,12 @@ MOST_PLACES = 200
 """Places that are kept."""
 
 
+Place = tuple[Head | None, str]
+"""A head or a layer, None for the model as a whole, and a view."""
+
+
 class PlaceHistory:
-    """The places visited: a head or layer in a view, with what was shown there. The last one may not count yet.
+    """The places visited. The last one may not count yet.
 
     Parameters
     ----------
@@ -178,10 +182,9 @@ class PlaceHistory:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._places: list[Shown] = []
+        self._places: list[Place] = []
         self._at = -1
         self._since = 0.0
-        self._counts = False
 
     @property
     def has_before(self) -> bool:
@@ -190,38 +193,30 @@ class PlaceHistory:
 
     def jump(self) -> None:
         """Count this place as visited, however short the visit, because a person jumps from it."""
-        self._counts = True
+        self._since = -math.inf
 
-    def move(self, shown: Shown) -> None:
+    def move(self, place: Place) -> None:
         """Add a place; drop the place before it unless that counts as visited, and all places forward of it."""
-        here, now = self._places[self._at] if self._places else None, self._clock()
-        if here is not None and _are_one_place(here, shown):
+        if self._places and self._places[self._at] == place:
             return
-        is_visited = self._counts or now - self._since >= REST
-        self._since, self._counts = now, False
-        del self._places[self._at + 1 :]
-        if here is not None and not is_visited:
-            self._places.pop()
-        if self._places and _are_one_place(self._places[-1], shown):
-            self._counts = True
+        is_visited, self._since = self._clock() - self._since >= REST, self._clock()
+        del self._places[self._at + (1 if is_visited else 0) :]
+        if self._places and self._places[-1] == place:
+            self.jump()
         else:
-            self._places.append(shown)
+            self._places.append(place)
         del self._places[:-MOST_PLACES]
         self._at = len(self._places) - 1
 
-    def turn(self, shown: Shown) -> None:
+    def turn(self, place: Place) -> None:
         """Change the view of this place without going to another."""
-        if self._places and self._places[self._at].selected == shown.selected:
-            self._places[self._at] = shown
+        if self._places and self._places[self._at][0] == place[0]:
+            self._places[self._at] = place
 
-    def step(self, step: int) -> Shown | None:
+    def step(self, step: int) -> Place | None:
         """Go back or forward; None at the end."""
         if not 0 <= self._at + step < len(self._places):
             return None
         self._at += step
-        self._since, self._counts = self._clock(), True
+        self.jump()
         return self._places[self._at]
-
-
-def _are_one_place(one: Shown, other: Shown) -> bool:
-    return (one.selected, one.view) == (other.selected, other.view)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -62,8 +62,8 @@ class SpectraStore:
         self._engine = engine
         self._outline = outline
         self._arrived = arrived
-        self._layers = Store(self._ask, self._take, room=2 * len(outline.layers))
-        self._others = Store(self._ask, self._take)
+        self._room = 2 * len(outline.layers) + ROOM
+        self._layers = Store(self._ask, self._take, self._room)
         self._heads = Store(self._ask_head, self._take)
         self._epsilon = 0.0
         self._measured: dict[SpectraKey, dict[int, Measures]] = {}
@@ -73,8 +73,7 @@ class SpectraStore:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way and nothing is being measured."""
-        stores = self._layers, self._others, self._heads
-        return self._measuring is None and all(store.is_idle for store in stores)
+        return self._measuring is None and self._layers.is_idle and self._heads.is_idle
 
     def get(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
         """Give the spectra of a head or a whole layer, or an error; None while they are missing, which asks for them.
@@ -83,14 +82,14 @@ class SpectraStore:
         """
         key = SpectraKey(name.whole_layer, name.is_layer, distance, is_other)
         is_slow = distance is not None or self._outline.layer(name).is_large
-        if is_slow and not name.is_layer and not is_other and self._store(key).peek(key) is None:
+        if is_slow and not name.is_layer and not is_other and self._layers.peek(key) is None:
             self._heads.get((name, distance))
-        self._store(key).get(key)
+        self._layers.get(key)
         return self.known(name, distance, is_other=is_other)
 
     def known(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
         """Give what `get` gives, but ask for nothing."""
-        group = self._group(SpectraKey(name.whole_layer, name.is_layer, distance, is_other))
+        group = self._layers.peek(SpectraKey(name.whole_layer, name.is_layer, distance, is_other))
         if isinstance(group, SpectraGroup):
             return group.spectra[name.head]
         head = None if is_other else self._heads.peek((name, distance))
@@ -103,7 +102,7 @@ class SpectraStore:
 
     def is_known(self, name: Head) -> bool:
         """Say whether the spectra of a head's layer, or of a whole layer, are known."""
-        return isinstance(self._group(SpectraKey(name.whole_layer, name.is_layer)), SpectraGroup)
+        return isinstance(self._layers.peek(SpectraKey(name.whole_layer, name.is_layer)), SpectraGroup)
 
     def put(self, layer: Head, is_whole: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep what the sweep has computed of a layer."""
@@ -111,7 +110,7 @@ class SpectraStore:
 
     def why_not(self, name: Head) -> str:
         """Say why a head or a layer lacks spectra; empty where it has all, or they are still to come."""
-        group = self._group(SpectraKey(name.whole_layer, name.is_layer))
+        group = self._layers.peek(SpectraKey(name.whole_layer, name.is_layer))
         return str(group) if isinstance(group, EngineError) else "" if group is None else group.lacking
 
     def measures(self, names: Sequence[Head], epsilon: float, distance: int | None = None) -> dict[Head, Measures]:
@@ -134,19 +133,12 @@ class SpectraStore:
     def close(self) -> None:
         """Cancel all work."""
         self._arrived = lambda: None
-        for store in (self._layers, self._others, self._heads):
-            store.close()
+        self._layers.close()
+        self._heads.close()
 
     def _take(self) -> None:
         self.has_any.set()
         self._arrived()
-
-    def _store(self, key: SpectraKey) -> Store[SpectraKey, SpectraGroup]:
-        """Give the store of a key; only that of the open model's plain spectra has room for all layers."""
-        return self._layers if key.distance is None and not key.is_other else self._others
-
-    def _group(self, key: SpectraKey) -> SpectraGroup | EngineError | None:
-        return self._store(key).peek(key)
 
     def _ask(self, key: SpectraKey) -> Future[SpectraGroup]:
         kind = "layers" if key.is_whole else "heads"
@@ -158,30 +150,27 @@ class SpectraStore:
         return self._engine.head_spectra(head, "spectra of a head", distance)
 
     def _measures(self, names: Sequence[Head], epsilon: float, distance: int | None) -> dict[Head, Measures]:
-        keys = {name: SpectraKey(name.whole_layer, name.is_layer, distance) for name in names}
-        self._measure(dict.fromkeys(keys.values()), epsilon)
-        found: dict[Head, Measures] = {}
-        for name, key in keys.items():
-            if key in self._measured:
-                found[name] = self._measured[key][name.head]
-            elif isinstance(alone := self._heads.peek((name, distance)), tuple) and self._group(key) is None:
-                group = SpectraGroup({name.head: {each.matrix: each for each in alone}})
-                found[name] = measure_group(group, epsilon)[name.head]
-        return found
-
-    def _measure(self, keys: Iterable[SpectraKey], epsilon: float) -> None:
-        """Measure the known spectra of layers: at once if they are few, else on another thread."""
+        """Measure known spectra at once if they are few, else on another thread; give what is measured by now."""
         if epsilon != self._epsilon:
             self._epsilon, self._measured, self._wanted = epsilon, {}, {}
-        groups = ((key, self._group(key)) for key in keys if key not in self._measured)
-        missing = {key: group for key, group in groups if isinstance(group, SpectraGroup)}
+        keys = {name: SpectraKey(name.whole_layer, name.is_layer, distance) for name in names}
+        known = {key: self._layers.peek(key) for key in keys.values() if key not in self._measured}
+        missing = {key: group for key, group in known.items() if isinstance(group, SpectraGroup)}
         if sum(group.size for group in missing.values()) <= AT_ONCE:
             self._measured |= {key: measure_group(group, epsilon) for key, group in missing.items()}
-            for oldest in list(self._measured)[: -2 * len(self._outline.layers) - ROOM]:
+            for oldest in list(self._measured)[: -self._room]:
                 del self._measured[oldest]
         else:
             self._wanted = {**missing, **self._wanted}
             self._measuring = self._measuring or asyncio.ensure_future(self._measure_in_turn())
+        found: dict[Head, Measures] = {}
+        for name, key in keys.items():
+            if key in self._measured:
+                found[name] = self._measured[key][name.head]
+            elif known.get(key) is None and isinstance(alone := self._heads.peek((name, distance)), tuple):
+                group = SpectraGroup({name.head: {each.matrix: each for each in alone}})
+                found[name] = measure_group(group, epsilon)[name.head]
+        return found
 
     async def _measure_in_turn(self) -> None:
         while self._wanted:

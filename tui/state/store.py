@@ -84,6 +84,11 @@ class Store(Generic[Key, Value]):
         """Whether no answer is on its way."""
         return not self._asked
 
+    @property
+    def has_late(self) -> bool:
+        """Whether an answer has been on its way for longer than `PATIENCE`."""
+        return bool(self._late)
+
     def is_asked(self, key: Key) -> bool:
         """Say whether an answer, or the rest of one, is on its way."""
         return key in self._asked

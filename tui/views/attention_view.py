@@ -80,8 +80,7 @@ class AttentionPane(SentencePane):
     def step_back(self) -> bool:
         """Go back to the view that it was opened from."""
         if self.opened_from:
-            back = "views.maps" if self.opened_from == "maps" else f"views.view('{self.opened_from}')"
-            self.app.call_later(self.app.run_action, back)
+            self.app.call_later(self.app.run_action, f"views.view('{self.opened_from}')")
         return bool(self.opened_from)
 
     async def action_go_back(self, view: str) -> None:
@@ -119,12 +118,12 @@ class AttentionPane(SentencePane):
         else:
             whole = stores.maps.whole(query)
             if not isinstance(whole, AttentionMap):
-                self.show_missing(title, whole, stores.maps.computing, is_late=stores.maps.is_late(query))
+                self.show_missing(title, whole, stores.maps.computing, is_late=stores.maps.is_late)
                 return
             source = MapSource.of(spell_map(whole, sentence), query)
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
-            self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late(query))
+            self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late)
             return
         head = Head(name.stack, name.layer or 0, name.head or 0)
         if name.layer is not None and name.head is not None and head in stores.labels.scores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -68,7 +69,7 @@ class HeadsPane(SentencePane):
             tiles = fitting  # queries and keys can be other tokens than the sentence's
             found = stores.maps.small(query, tiles.block)
         if not isinstance(found, Mapping):
-            self.show_missing(title, found, "computing …", is_late=stores.maps.is_small_late(query, tiles.block))
+            self.show_missing(title, found, "computing …", is_late=stores.maps.is_late)
             return
         if found is not self._drawn:
             self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
@@ -154,8 +155,8 @@ class HeadsPane(SentencePane):
         shown, (queries, keys) = self.session.shown, _size(drawn)
         if queries * keys > AT_ONCE:
             return block_table(list(drawn.values()))
-        query = MapQuery(shown.text or "", MapName(layer.stack, layer.layer, None), shown.off_in_maps)
-        maps = await self.known.maps.every_map(query)
+        asked = self.known.engine.attention(shown.text or "", layer.stack, layer.layer, off=shown.off_in_maps)
+        maps = await asyncio.wrap_future(asked)
         return attention_table(maps.select(number) for number in range(len(maps.weights)))
 
 

@@ -127,10 +127,6 @@ class LensPane(Pane):
         """Write as much in the lines as fits."""
         self.read_out()
 
-    def focus_view(self) -> None:
-        """Put the focus on the grid."""
-        self.screen.set_focus(self.grid)
-
     @on(LensGrid.Chosen)
     def _choose(self) -> None:
         if self.shown is not None:

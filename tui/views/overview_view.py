@@ -81,10 +81,6 @@ class OverviewPane(Pane):
         self._part: TableKey | None = None
         self._moving: Timer | None = None
 
-    def focus_view(self) -> None:
-        """Give the focus to the map."""
-        self.screen.set_focus(self.map)
-
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the values that are known; the cursor goes to the selected head unless a person is moving it."""
         measure = shown.overview

@@ -226,7 +226,7 @@ class SentencePane(Pane):
         sentence = maps.sentence(shown)
         if isinstance(sentence, Sentence):
             return sentence
-        self.show_missing(title, sentence, maps.reading, is_late=maps.is_read_late(shown))
+        self.show_missing(title, sentence, maps.reading, is_late=maps.is_late)
         return None
 
     @property

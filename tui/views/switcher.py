@@ -14,7 +14,6 @@ from textual.widget import Widget
 from engine.values.heads import Head, head_text
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
-from tui.drawing.levels import Scale
 from tui.state.marked_heads import how_to_pin
 from tui.state.places import PlaceHistory
 from tui.state.session import Averaging, Session
@@ -54,12 +53,10 @@ class Views(Container):
     ----------
     session : holds what is shown.
     is_comparing : whether a second model is open.
-    log_scale : whether spectra and maps start on a logarithmic scale; None is the usual scale of each.
 
     Attributes
     ----------
     stores : what is known of the open model; None before one is open.
-    last_head_view : the last view of a single head; choosing a head in the overview opens it.
     has_opened : cleared while a new view waits for its layout and the focus.
     has_chosen_view : whether a person has gone to a view.
     """
@@ -79,20 +76,20 @@ class Views(Container):
         shared_key("difference", "D", "difference", "Difference of two maps", SENTENCE),
         shared_key("overview", "w", f"view('{OVERVIEW}')", "Overview, or table of heads", OF_VIEWS),
         shared_key("compare", "C", "compare", "Compare pinned heads", OF_HEADS),
-        shared_key("maps", "A", "maps", "Layer maps", OF_VIEWS),
+        shared_key("maps", "A", "view('maps')", "Layer maps", OF_VIEWS),
         shared_key("text", "T", "text", "Text", OF_VIEWS),
         shared_key("back", "H", "visited(-1)", "Back", MOVING),
         shared_key("forward", "L", "visited(1)", "Forward", MOVING),
     ]
 
-    def __init__(self, session: Session, *, is_comparing: bool, log_scale: bool | None) -> None:
+    def __init__(self, session: Session, *, is_comparing: bool) -> None:
         super().__init__(id="views")
         self.spectra = SpectraPane()
         self.ranks = RanksPane()
         self.attention = AttentionPane()
         self.overview = OverviewPane()
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
-        self.last_head_view: Pane = self.spectra
+        self._last_head_view: Pane = self.spectra
         self.stores: Stores | None = None
         self._is_to_draw = False
         self.session = session
@@ -100,9 +97,6 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._history = PlaceHistory()
-        self._is_going_back = False
-        self._is_turning = False
-        """Whether the focus moves between two views on screen."""
         self._told_to_stay: tuple[str, Head] | None = None
         """The view and the selected head for which a message said that a row's head was not selected."""
         self.has_chosen_view = False
@@ -110,9 +104,6 @@ class Views(Container):
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
-        self._looked_at = self.active
-        scale: Scale = "linear" if log_scale is False else "log"
-        session.change(map_scale=None if log_scale is None else scale, spectra_scale=scale)
         for pane in self.panes:
             pane.session = session
         self._activate()
@@ -128,9 +119,9 @@ class Views(Container):
         if "view" in changed:
             self._activate()
         self.draw()
-        if changed & {"selected", "view"} and not self._is_going_back:
+        if changed & {"selected", "view"}:
             had_before = self._history.has_before
-            (self._history.turn if self._is_turning else self._history.move)(self.session.shown)
+            self._history.move((self.session.shown.selected, self.session.shown.view))
             if self._history.has_before is not had_before:
                 self.refresh_bindings()  # the line of keys offers only keys that do something
 
@@ -182,10 +173,11 @@ class Views(Container):
     @on(PlaceWanted)
     def _place_wanted(self, event: PlaceWanted) -> None:
         event.stop()
+        self._history.jump()
         if isinstance(event.place, Head):
-            self.jump(event.place)
+            self.session.change(selected=event.place)
         else:
-            self.show_named(event.place)
+            self._show_named(event.place)
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
@@ -200,16 +192,11 @@ class Views(Container):
         if isinstance(pane := self.active, TablePane):
             pane.call_after_refresh(pane.filter_by, event.text)
 
-    def jump(self, head: Head | None) -> None:
-        """Go to a head, and keep this place in the history."""
-        self._history.jump()
-        self.session.change(selected=head)
-
     def enter(self, head: Head) -> None:
         """Select a head; from the overview or the table of all heads, go to the last view of a single head."""
         self.session.change(selected=head)
         if self.active.view in (OVERVIEW, HEADS.name):
-            self.go_to(self.last_head_view.view)
+            self.go_to(self._last_head_view.view)
         else:
             self.active.focus_view()
 
@@ -247,11 +234,11 @@ class Views(Container):
             end, way = ("first", "back") if step < 0 else ("last", "forward")
             self.post_message(Notice(f"this is the {end} place; nothing to go {way} to"))
             return
-        self._is_going_back, focused = True, self.screen.focused
+        focused = self.screen.focused
         is_in_tree = focused is not None and self not in focused.ancestors
-        self.session.change(selected=place.selected)
-        self.show_view(place.view, takes_focus=not is_in_tree)
-        self._is_going_back = False
+        selected, view = place
+        self.session.change(selected=selected, view=view)
+        self.show_view(view, takes_focus=not is_in_tree)
         self.refresh_bindings()
 
     def action_view(self, view: str) -> None:
@@ -281,14 +268,13 @@ class Views(Container):
         """Say whether the models that a view needs are open."""
         return view not in VIEWS or "vs" not in VIEWS[view].needs or self.is_comparing
 
-    def show_named(self, name: str) -> None:
+    def _show_named(self, name: str) -> None:
         """Go to a view that a person names, or to the list of sentences."""
-        self._history.jump()
         self.take_row(view=name)
         if name == "sentences":
             self.app.call_later(self.app.run_action, "screen.sentences")
-        elif name in ("text", "compare") and name != self.session.shown.view:
-            getattr(self, f"action_{name}")()
+        elif name == "compare" != self.session.shown.view:
+            self.action_compare()
         else:
             self.show_view(name)
 
@@ -302,11 +288,6 @@ class Views(Container):
             self.session.change(side=shown.side.next)
         else:
             self.go_to("compare")
-
-    def action_maps(self) -> None:
-        """Show the maps of all heads of the selected layer."""
-        self.take_row(view="maps")
-        self.go_to("maps")
 
     def action_text(self) -> None:
         """Show the sentence as coloured text, or its map again."""
@@ -343,15 +324,15 @@ class Views(Container):
 
     def _activate(self) -> None:
         """Put the active view on screen; one that a person goes to for the first time is made."""
-        before, view = self._looked_at, self.session.shown.view
+        view = self.session.shown.view
         if all(each.view != view for each in self.panes):
             made = self._make(view)
             made.session, made.stores = self.session, self.stores
             self.panes.append(made)
             self.mount(made)
-        pane = self._looked_at = self.active
-        if _shows_head(before):
-            self.last_head_view = before
+        pane = self.active
+        if _shows_head(pane):
+            self._last_head_view = pane
         if pane is not self.attention:
             self.attention.opened_from = ""
         self._last_of_ring[ring_of(view)] = view
@@ -393,7 +374,8 @@ class Views(Container):
 
     @on(TableGrid.Arranged)
     def _give_width(self) -> None:
-        self.share_room()
+        if isinstance(self.active, TablePane):
+            self.share_room()
 
     def _restyle(self, *others: Widget) -> None:
         """Style at once only what depends on the active view: a widget that is not displayed yet refuses the focus."""
@@ -467,9 +449,9 @@ class Views(Container):
         """Make the view with the focus the active one."""
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None)
         if pane is not None and pane is not self.active and pane.display:
-            self._is_turning = self.active.display
+            if self.active.display:  # between two views on screen
+                self._history.turn((self.session.shown.selected, pane.view))
             self.session.change(view=pane.view)
-            self._is_turning = False
 
     def return_to(self, *views: str) -> bool:
         """Give the focus back to the active view, if it is one of the named ones and the focus is elsewhere."""
@@ -489,13 +471,13 @@ class Views(Container):
         if is_zoomed and focused is not None and self not in focused.ancestors:
             self._zoomed_from = focused, self.active
             self.active.focus_view()  # while the tree, which has the focus, is still displayed
-        if any([_set_classes(self, {"-zoomed": is_zoomed}), _set_classes(self.screen, {"-zoomed": is_zoomed})]):
-            self.share_room()
-            self._restyle(*self.screen.query("#side, #tree"))
-            self.draw()
-            self.screen.refresh_bindings()  # the words of the key change
-        is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
-        if before is not None and not is_zoomed and is_as_it_was:
+        _set_classes(self, {"-zoomed": is_zoomed})
+        _set_classes(self.screen, {"-zoomed": is_zoomed})
+        self.share_room()
+        self._restyle(*self.screen.query("#side, #tree"))
+        self.draw()
+        self.screen.refresh_bindings()  # the words of the key change
+        if before is not None and before[1] is self.active and self.active.has_focus_within:
             self.screen.set_focus(before[0])
 
     def has_no_effect(self, name: str) -> bool:

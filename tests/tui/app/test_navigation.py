@@ -10,7 +10,6 @@ from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, foot, press, see
 from tui.state.places import PlaceHistory, parse_place, split_digits
-from tui.state.session import Shown
 from tui.state.tree_search import find, lines_of
 
 
@@ -90,12 +89,12 @@ def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones() -> 
     history = PlaceHistory(lambda: now[0])
 
     def stay(number: int, seconds: float) -> None:
-        history.move(Shown(head(0, number), "spectra"))
+        history.move((head(0, number), "spectra"))
         now[0] += seconds
 
     def visited(step: int) -> int | None:
         place = history.step(step)
-        return None if place is None or place.selected is None else place.selected.head
+        return None if place is None or place[0] is None else place[0].head
 
     for number, seconds in ((0, 2.0), (1, 0.03), (2, 0.03), (3, 2.0), (4, 0.03), (5, 2.0)):
         stay(number, seconds)
@@ -109,10 +108,10 @@ def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones() -> 
 
 def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
     history = PlaceHistory(lambda: 0.0)
-    history.move(Shown(head(0, 0), "changes"))
+    history.move((head(0, 0), "changes"))
     history.jump()
-    history.move(Shown(head(3, 1), "changes"))
-    assert history.step(-1) == Shown(head(0, 0), "changes")
+    history.move((head(3, 1), "changes"))
+    assert history.step(-1) == (head(0, 0), "changes")
 
 
 async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_first_line(tiny_model: TinyModel) -> None:
