@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.drawing.cells import runs_of
-from tui.drawing.levels import Ink, Scale
+from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
-    LINE,
     LOWEST,
     LOWEST_LINES,
-    NOTHING,
     SIGNS,
-    UNDER_CURSOR,
     Curve,
     Grid,
-    Mark,
+    Plot,
     Span,
     choose_grid,
     draw_plot,
     index_at,
     index_line,
-    line_colours,
     read_value,
     row_of,
     span_of,
@@ -47,8 +39,7 @@ from tui.drawing.plots import (
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
-from tui.toolkit.styled_widget import StyledWidget
-from tui.widgets.scroll_area import ink_of
+from tui.widgets.plot_area import PlotArea
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: Q and K with their circuit, then V and O with theirs."""
@@ -57,8 +48,8 @@ _AIRY = 8
 """Height from which a plot has a line of value numbers at its foot."""
 
 
-class SpectraView(Widget, can_focus=True):
-    """Shows up to six curves, with a cursor that moves along and between them.
+class SpectraView(PlotArea, can_focus=True):
+    """Shows up to six curves, each below a line of words, with a cursor that moves along and between them.
 
     Attributes
     ----------
@@ -67,8 +58,7 @@ class SpectraView(Widget, can_focus=True):
     """
 
     MOST = 6
-    ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"spectra--message"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"spectra--message", "spectra--name", "spectra--name-cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h", "move(-1)", "Previous singular value", show=False, id="spectra.previous"),
         Binding("l", "move(1)", "Next singular value", show=False, id="spectra.next"),
@@ -82,10 +72,9 @@ class SpectraView(Widget, can_focus=True):
     ]
     DEFAULT_CSS = """
     SpectraView {
-        width: 1fr;
-        height: 1fr;
-        layout: grid;
         & > .spectra--message { color: $text-muted; }
+        & > .spectra--name { color: $text; text-style: bold; }
+        & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
     }
     """
 
@@ -101,7 +90,6 @@ class SpectraView(Widget, can_focus=True):
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self.is_at_distance = False
-        self._plots = [SpectrumPlot() for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
         self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
@@ -110,10 +98,10 @@ class SpectraView(Widget, can_focus=True):
         self._message = ""
         self._room = Size(0, 0)
         self._grid: Grid | None = None
-
-    def compose(self) -> ComposeResult:
-        """Yield the plots."""
-        yield from self._plots
+        self._spans: list[Span] = []
+        self._ticks: list[tuple[float, ...]] = []
+        self._label_width = 0
+        self._drawn: dict[int, Plot] = {}
 
     def on_mount(self) -> None:
         """Redraw when the theme changes what the terminal can show."""
@@ -124,9 +112,7 @@ class SpectraView(Widget, can_focus=True):
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
-        if self._message:
-            self._message = ""
-            self.refresh()
+        self._message = ""
         self._arrange()
         if self._curves:
             self.post_message(self.CursorMoved())
@@ -136,7 +122,6 @@ class SpectraView(Widget, can_focus=True):
         self._curves = ()
         self._message = "\n".join(escape_text(line) for line in text.split("\n"))
         self._arrange()
-        self.refresh()
 
     @property
     def matrices(self) -> tuple[str, ...]:
@@ -175,7 +160,7 @@ class SpectraView(Widget, can_focus=True):
 
     def line_sign(self, number: int) -> tuple[str, Style]:
         """Return the sign and style of a plot's line, for a legend."""
-        return SIGNS[number], self._plots[0].line_style(number)
+        return SIGNS[number], self.line_style(number)
 
     def readout(self, width: int = 120) -> str:
         """Describe the value under the cursor in a line of ``width`` cells."""
@@ -217,24 +202,19 @@ class SpectraView(Widget, can_focus=True):
             place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
             self._move(walk[place], self._index)
 
-    def render_line(self, y: int) -> Strip:
-        """Paint the message, or the background of the plots."""
-        width, height = self.size
-        if self._curves:
-            return Strip.blank(width, self.rich_style)
-        style = self.get_component_rich_style("spectra--message")
-        return Strip([Segment(centre_text(self._message, width, height)[y], style)], width)
-
     def on_resize(self) -> None:
         """Arrange the plots for the new size."""
         self._arrange()
 
-    def on_spectrum_plot_picked(self, message: SpectrumPlot.Picked) -> None:
-        """Move the cursor to the clicked value."""
-        message.stop()
-        for number, plot in self._shown():
-            if plot is message.plot:
-                self._move(number, self._index if message.index is None else message.index)
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor to the clicked value, or beside a curve to its matrix."""
+        offset = event.get_content_offset(self)
+        for number, area in self._shown():
+            if offset is not None and area.contains_point(offset):
+                width, column = self._across(area), offset.x - area.x - self._left(area)
+                is_inside = offset.y > area.y and 0 <= column < width
+                count = len(self._curves[number].values)
+                self._move(number, index_at(column, count, width) if is_inside else self._index)
 
     @property
     def _at(self) -> int:
@@ -242,201 +222,96 @@ class SpectraView(Widget, can_focus=True):
         last = len(self._curves[self._selected].values) - 1 if self._curves else 0
         return min(self._index, last)
 
-    def _shown(self) -> list[tuple[int, SpectrumPlot]]:
-        """Return the numbers of the visible curves, each with its plot."""
-        places = self._grid.places(len(self._curves)) if self._grid else [self._selected] if self._curves else []
-        return list(zip(places, self._plots, strict=False))
+    def _shown(self) -> list[tuple[int, Region]]:
+        """Return the numbers of the visible curves, each with its place."""
+        numbers = self._grid.places(len(self._curves)) if self._grid else [self._selected] if self._curves else []
+        grid, (width, height) = self._grid or Grid(1, 1), self._room
+        shown = []
+        for place, number in enumerate(numbers):
+            row, column = divmod(place, grid.columns)
+            left, right = (width * at // grid.columns for at in (column, column + 1))
+            top, bottom = (height * at // grid.rows for at in (row, row + 1))
+            shown.append((number, Region(left, top, right - left, bottom - top)))
+        return shown
 
     def _arrange(self) -> None:
         """Share the pane among the curves; where not all fit, the selected one has it."""
         self._room = self.size or self._room  # a hidden view has no size; it will have the old one again
         is_drawn = all(curve.is_drawn for curve in self._curves)
         self._grid = choose_grid(len(self._curves), *self._room, LOWEST if is_drawn else LOWEST_LINES)
-        grid = self._grid or Grid(1, 1)
-        self.styles.grid_size_columns, self.styles.grid_size_rows = grid.columns, grid.rows
-        shown = len(self._shown())
-        for place, plot in enumerate(self._plots):
-            plot.display = place < shown
         self._draw()
 
     def _draw(self) -> None:
-        spans = [span_of(curve, self.scale) for curve in self._curves]
+        """Choose the ranges of values, and numbers for the axes, which take the same width in all plots."""
+        self._spans = [span_of(curve, self.scale) for curve in self._curves]
         rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
-        ticks = [ticks_of(span, rows) for span in spans]
-        label_width = max((len(brief_number(tick, 3)) for each in ticks for tick in each), default=0)
-        for number, plot in self._shown():
-            cursor = self._at if number == self._selected else None
-            plot.draw(
-                self._curves[number], spans[number], ticks[number], label_width,
-                baseline=self._baseline, cursor=cursor,
-            )  # fmt: skip
+        self._ticks = [ticks_of(span, rows) for span in self._spans]
+        self._label_width = max((len(brief_number(tick, 3)) for each in self._ticks for tick in each), default=0)
+        self.refresh()
 
     def _move(self, number: int, index: int) -> None:
         """Put the cursor on a value, by the numbers of curve and value from zero."""
         before = self._selected, self._at
         self._asked_for, self._index = self._curves[number].matrix, max(index, 0)
-        if before == (self._selected, self._at):
-            return
-        if self._grid is None and before[0] != number:
-            self._draw()
-        for shown, plot in self._shown():
-            plot.move_cursor(self._at if shown == number else None)
-        self.post_message(self.CursorMoved())
+        if before != (self._selected, self._at):
+            areas = (area for shown, area in self._shown() if shown in (before[0], number))
+            self.refresh(*areas)
+            self.post_message(self.CursorMoved())
 
-
-class SpectrumPlot(StyledWidget, can_focus=False):
-    """Paints one curve below a line of words, and the cursor while this curve is selected."""
-
-    ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "spectra--name",
-        "spectra--name-cursor",
-        "spectra--label",
-        "spectra--value",
-        "spectra--value-plain",
-        "spectra--chance",
-        "spectra--cursor",
-    }
-    DEFAULT_CSS = """
-    SpectrumPlot {
-        width: 1fr;
-        height: 1fr;
-        & > .spectra--name { color: $text; text-style: bold; }
-        & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
-        & > .spectra--label { color: $text-muted; }
-        & > .spectra--value { color: $primary; }
-        & > .spectra--value-plain { color: $text; }
-        & > .spectra--chance { color: $text-muted; }
-        & > .spectra--cursor { color: $success; }
-    }
-    """
-
-    @dataclass
-    class Picked(Message):
-        """A click on this plot, and the value there, from zero; None beside the curve."""
-
-        plot: SpectrumPlot
-        index: int | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.curve: Curve | None = None
-        self._span = Span(0.0, 0.0)
-        self._ticks: tuple[float, ...] = ()
-        self._label_width = 0
-        self._baseline = True
-        self._cursor: int | None = None
-        self._words = ""
-        self._labels: list[str] = []
-        self._foot = ""
-        self._drawn = NOTHING
-        self._styles: dict[int, Style] = {}
-
-    def draw(
-        self,
-        curve: Curve,
-        span: Span,
-        ticks: tuple[float, ...],
-        label_width: int,
-        *,
-        baseline: bool,
-        cursor: int | None,
-    ) -> None:
-        """Draw a curve.
-
-        Parameters
-        ----------
-        curve, span : what to draw, over which range of values.
-        ticks : numbers on the axis.
-        label_width : their width, the same in all plots so that they line up.
-        baseline : whether chance is drawn.
-        cursor : index of the value under the cursor, from zero; None in a plot that is not selected.
-        """
-        self.curve, self._span, self._ticks, self._label_width = curve, span, ticks, label_width
-        self._baseline, self._cursor = baseline, cursor
-        self.refresh()
-
-    def move_cursor(self, cursor: int | None) -> None:
-        """Move the cursor to another value, or remove it."""
-        if cursor != self._cursor:
-            self._cursor = cursor
-            self.refresh()
+    # --- painting
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; draw the curve once for all of them."""
-        if self.curve is not None:
-            self._compose_lines(self.curve, *self.size)
-            self._styles = self._mark_styles()
+        """Paint some lines; draw each curve once for all of them."""
+        self._drawn = {}
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Paint the line of words, or one row of the plot."""
-        label_style, is_selected = self.get_component_rich_style("spectra--label"), self._cursor is not None
-        if y == 0 and self.curve is not None:
-            name = self.get_component_rich_style(f"spectra--name{'-cursor' if is_selected else ''}")
-            return Strip([Segment(f" {escape_text(self.curve.matrix)} ", name), Segment(self._words, label_style)])
-        if self._foot and y == len(self._drawn.marks) + 1:
-            return Strip([Segment(self._foot, label_style)])
-        if not 0 < y <= len(self._drawn.marks):
-            return Strip.blank(self.size.width, self.rich_style)
-        characters, marks, label = self._drawn.characters[y - 1], self._drawn.marks[y - 1], self._labels[y - 1]
-        segments = [Segment(label, label_style if label.strip() else self._styles[Mark.BLANK])] if label else []
-        segments += [Segment("".join(characters[i:j]), self._styles[int(marks[i])]) for i, j in runs_of(marks)]
-        return Strip(segments)
+        """Paint the message, or a line of all plots side by side."""
+        width, height = self.size
+        if not self._curves:
+            style = self.get_component_rich_style("spectra--message")
+            return Strip([Segment(centre_text(self._message, width, height)[y], style)], width)
+        beside = [
+            Strip(self._plot_line(number, area, y - area.y)).adjust_cell_length(area.width, self.blank_style)
+            for number, area in self._shown()
+            if area.y <= y < area.bottom
+        ]
+        return Strip.join(beside).adjust_cell_length(width, self.blank_style)
 
-    def on_click(self, event: events.Click) -> None:
-        """Post the clicked plot and value."""
-        offset = event.get_content_offset(self)
-        if offset is None or self.curve is None:
-            return
-        column = offset.x - (len(self._labels[0]) if self._labels else 0)
-        width, count = self._drawn.marks.shape[1], len(self.curve.values)
-        inside = offset.y > 0 and 0 <= column < width
-        self.post_message(self.Picked(self, index_at(column, count, width) if inside else None))
-
-    @property
-    def _is_coloured(self) -> bool:
-        return ink_of(self.app) is Ink.COLOUR
-
-    def _compose_lines(self, curve: Curve, width: int, height: int) -> None:
-        """Prepare all lines; a plot of one row has its range in the line of words."""
-        rows = rows_of(height)
-        left = self._label_width + 1 if rows > 1 else 0
-        across = max(width - left - 1, 0)
-        self._drawn = draw_plot(curve, self._span, across, rows, baseline=self._baseline, cursor=self._cursor)
-        self._foot = f"{'':{left}}{index_line(len(curve.values), across)}" if height >= _AIRY else ""
-        words = escape_text(curve.summary)
-        if left:
-            self._labels = [f"{'':{left - 1}}│"] * rows
-            for tick in self._ticks:
-                self._labels[row_of(tick, self._span, rows)] = f"{brief_number(tick, 3):>{left - 1}}┤"
+    def _plot_line(self, number: int, area: Region, line: int) -> Iterator[Segment]:
+        """Paint a line of a plot: its words, a row of its curve, or the numbers of its values."""
+        curve, span, rows, left = self._curves[number], self._spans[number], rows_of(area.height), self._left(area)
+        label = self.get_component_rich_style("plot--label")
+        if line == 0:
+            end = "-cursor" if number == self._selected else ""
+            yield Segment(f" {escape_text(curve.matrix)} ", self.get_component_rich_style(f"spectra--name{end}"))
+            yield Segment(f" {self._words(curve, span, area)}", label)
+        elif line > rows:
+            yield Segment(f"{'':{left}}{index_line(len(curve.values), self._across(area))}", label)
         else:
-            self._labels = [""] * rows
-            words = escape_text(f"{brief_number(self._span.foot, 3)}…{brief_number(self._span.top, 3)} ") + words
-        room = max(width - cell_len(escape_text(curve.matrix)) - 4, 0)
+            if number not in self._drawn:
+                cursor = self._at if number == self._selected else None
+                self._drawn[number] = draw_plot(
+                    curve, span, self._across(area), rows, baseline=self._baseline, cursor=cursor
+                )
+            ticks = (tick for tick in self._ticks[number] if row_of(tick, span, rows) == line - 1)
+            tick = next((f"{brief_number(tick, 3)}┤" for tick in ticks), "│")
+            yield from self.paint_row(f"{tick:>{left}}" if left else "", self._drawn[number], line - 1)
+
+    def _left(self, area: Region) -> int:
+        """Return the columns of an axis: none in a plot of one row, which has its range in the line of words."""
+        return self._label_width + 1 if rows_of(area.height) > 1 else 0
+
+    def _across(self, area: Region) -> int:
+        return max(area.width - self._left(area) - 1, 0)
+
+    def _words(self, curve: Curve, span: Span, area: Region) -> str:
+        span_text = "" if self._left(area) else f"{brief_number(span.foot, 3)}…{brief_number(span.top, 3)} "
+        words = escape_text(span_text + curve.summary)
+        room = max(area.width - cell_len(escape_text(curve.matrix)) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:
             words = " ".join(fewer[:-2])  # a number goes with its name, and never in part
-        self._words = " " + fit(words, room)
-
-    def _mark_styles(self) -> dict[int, Style]:
-        style, is_coloured = self.get_component_rich_style, self._is_coloured
-        label = style("spectra--label")
-        marks = {
-            Mark.BLANK: Style(bgcolor=label.bgcolor),
-            Mark.VALUE: style("spectra--value" if is_coloured else "spectra--value-plain"),
-            Mark.CHANCE: style("spectra--chance"),
-            Mark.CUT: label,
-        }
-        styles = {int(mark): each for mark, each in marks.items()}
-        for number in range(len(self.curve.lines) if self.curve is not None else 0):
-            styles[LINE + number] = self.line_style(number) + Style(bgcolor=label.bgcolor)
-        return styles | {mark + UNDER_CURSOR: style("spectra--cursor") for mark in styles}
-
-    def line_style(self, number: int) -> Style:
-        """Return the style of a line, also used by legends."""
-        if not self._is_coloured:
-            return self.get_component_rich_style("spectra--value-plain")
-        return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
+        return fit(words, room)
 
 
 def rows_of(height: int) -> int:

@@ -3,52 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
-from rich.color import Color
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 
-from tui.drawing.cells import runs_of
-from tui.drawing.levels import Ink
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import (
-    LINE,
-    NOTHING,
-    SIGNS,
-    UNDER_CURSOR,
-    Curve,
-    Mark,
-    Span,
-    column_of,
-    draw_plot,
-    line_colours,
-    row_of,
-    ticks_of,
-)
+from tui.drawing.plots import NOTHING, Curve, Span, column_of, draw_plot, row_of, ticks_of
 from tui.drawing.text import escape_text
-from tui.widgets.scroll_area import ink_of
+from tui.widgets.plot_area import PlotArea
 
 
-class StepCurve(Widget, can_focus=False):
+class StepCurve(PlotArea):
     """Draws a head's values over the checkpoints, those by chance, and further lines with their own signs."""
 
-    ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "curve--label", "curve--value", "curve--chance", "curve--cursor",
-    }  # fmt: skip
     DEFAULT_CSS = """
-    StepCurve {
-        width: 1fr; height: 1fr; padding: 0 1;
-        & > .curve--label { color: $text-muted; }
-        & > .curve--value { color: $primary; }
-        & > .curve--chance { color: $text-muted; }
-        & > .curve--cursor { color: $success; }
-    }
+    StepCurve { padding: 0 1; }
     """
 
     def __init__(self) -> None:
@@ -99,31 +70,13 @@ class StepCurve(Widget, can_focus=False):
     def render_line(self, y: int) -> Strip:
         """Paint a line of the curve, or the steps below it."""
         width, rows = self.size.width, len(self._drawn.marks)
-        style = self.get_component_rich_style
-        label = style("curve--label")
+        label = self.get_component_rich_style("plot--label")
         if self._curve is None or not rows or y > rows:
-            return Strip.blank(width, Style(bgcolor=label.bgcolor))
+            return Strip.blank(width, self.blank_style)
         if y == rows:
             return Strip([Segment(f"{'':{self._left}}{self._foot()}", label)]).adjust_cell_length(width, label)
-        text = self._ticks.get(y, "")
-        styles: dict[int, Style] = {
-            Mark.BLANK: Style(bgcolor=label.bgcolor), Mark.VALUE: style("curve--value"),
-            Mark.CHANCE: style("curve--chance"), Mark.CUT: label,
-        }  # fmt: skip
-        styles |= {LINE + number: each for number, each in enumerate(self._line_styles(label))}
-        marks, characters = self._drawn.marks[y], self._drawn.characters[y]
-        segments = [Segment(f"{text:>{self._left - 1}}{'┤' if text else '│'}", label)]
-        for start, end in runs_of(marks):
-            mark = int(marks[start])
-            chosen = style("curve--cursor") if mark & UNDER_CURSOR else styles[mark]
-            segments.append(Segment("".join(characters[start:end]), chosen))
-        return Strip(segments)
-
-    def _line_styles(self, label: Style) -> list[Style]:
-        if ink_of(self.app) is not Ink.COLOUR:
-            return [label] * len(SIGNS)
-        colours = line_colours(self.background_colors[1].rgb)
-        return [Style(color=Color.from_rgb(*colour), bgcolor=label.bgcolor) for colour in colours]
+        tick = f"{self._ticks[y]}┤" if y in self._ticks else "│"
+        return Strip(self.paint_row(f"{tick:>{self._left}}", self._drawn, y))
 
     def _foot(self) -> str:
         """Write the step of the cursor, the last, the first, and of the others as many as stand apart."""
