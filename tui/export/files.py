@@ -185,7 +185,9 @@ class ExportFiles:
     def is_to_grow(self, choice: Choice) -> bool:
         """Say whether the active view is chosen and still being computed."""
         active = self._views.active
-        return choice.what.is_of_view and active.is_unfinished and not active.is_stopped
+        stopped = self._stores.tables.stopped
+        is_stopped = stopped is not None and stopped[0] == active.view
+        return choice.what.is_of_view and active.is_unfinished and not is_stopped
 
     def _table_name(self) -> str:
         """Give the name of the active view's table on the command line."""

@@ -22,7 +22,7 @@ from engine.values.heads import Head, head_text
 from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
 from tui.screens.modal import Box, Modal
-from tui.state.places import example, parse_place, split_digits, view_names
+from tui.state.places import example, parse_place, view_names
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import PlaceWanted
@@ -122,7 +122,7 @@ class Palette(Modal[None]):
             named = (place,) if isinstance(place, Head) else ()
         found = () if is_condition(typed) else self._stores.found(typed, shown)
         inside = (head for layer in named if layer.is_layer for head in outline.layer(layer).head_names())
-        every = chain(named, split_digits(typed, outline, shown.selected), found, inside)
+        every = chain(named, found, inside)
         for head in islice(dict.fromkeys(every), MOST):
             label = labels.of(head)
             is_named = any(map(str.isdigit, typed)) or typed.lower() in head.stack

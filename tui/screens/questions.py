@@ -101,7 +101,7 @@ class WhereTo:
         if word.lower() == MEASURE:
             return meaning(behind.strip().lower(), self._session.shown.epsilon)
         head = example(self._outline)
-        named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
+        named = f"{head}  {head.layer}.{head.head}  h{head.head}  ranks"
         return "" if text else f"{named} · {self._complete} completes"
 
     def completions(self, text: str) -> tuple[str, ...]:

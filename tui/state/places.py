@@ -6,7 +6,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
@@ -16,24 +15,14 @@ from engine.values.views import OVERVIEW, VIEWS, Scope
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
-OTHER_VIEWS = {
-    "spectra": "spectra",
-    "ranks": "ranks",
-    "attention": "attention",
-    OVERVIEW: "overview all heads map",
-    "text": "coloured text",
-    "compare": "compare pinned heads beside each other",
-    "maps": "small maps of all heads of the layer",
-    "sentences": "sentences history",
-}
-"""The views that are no tables of the engine, and their titles."""
+OTHER_VIEWS = ("spectra", "ranks", "attention", OVERVIEW, "text", "compare", "maps", "sentences")
+"""The views that are no tables of the engine."""
 
 
 class NoPlaceError(EngineError):
     """A text names no place at all."""
 
 
-_STEP = re.compile(r"[+-]\d+")
 _HEAD_OF_LAYER = re.compile(r"[hH]\d+")
 _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
 """The gap in ``5 3`` and in ``L5 H3``."""
@@ -54,21 +43,13 @@ def view_names(*, is_comparing: bool) -> tuple[str, ...]:
         for view in VIEWS.values()
         if view.name != "rollout" and view.scope is not Scope.CELL and ("vs" not in view.needs or is_comparing)
     )
-    first, others = list(OTHER_VIEWS)[:3], list(OTHER_VIEWS)[3:]
-    return (*first, *tables, *others)
-
-
-def _title_ends(views: Sequence[str]) -> dict[str, str]:
-    """Give the views by what their titles say from each word on."""
-    titles = {name: OTHER_VIEWS[name] if name in OTHER_VIEWS else VIEWS[name].title for name in views}
-    parts = {name: title.lower().split() for name, title in titles.items()}
-    return {" ".join(words[place:]): name for name, words in parts.items() for place in range(len(words))}
+    return (*OTHER_VIEWS[:3], *tables, *OTHER_VIEWS[3:])
 
 
 def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequence[str]) -> Head | str:
-    """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``layer 5 head 3``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name.
+    """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``layer 5 head 3``, ``decoder.L2H1``, ``h3``, or a view's name.
 
-    A view's name may be cut short, or be a word of its title if no name starts with it.
+    A view's name may be cut short.
 
     Parameters
     ----------
@@ -85,8 +66,6 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
     typed = _IN_WORDS.sub(lambda match: (match[1] or match[2]).upper(), text.strip())
     if typed.lower() in views:
         return typed.lower()
-    if _STEP.fullmatch(typed):
-        return _head_layers_on(int(typed), outline, here)
     if here is None and _HEAD_OF_LAYER.fullmatch(typed):
         layer = outline.layers[0].name
         raise EngineError(f"{typed} needs a selected layer; write the layer too: {layer}{typed}")
@@ -95,39 +74,14 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         head = parse_head(joined, outline.stacks, here or Head(outline.stacks[0], 0))
         outline.layer(head)
         return head
-    named = [view for view in views if view.startswith(typed.lower())]
-    titled = sorted({view for words, view in _title_ends(views).items() if words.startswith(typed.lower())})
-    for meant in (named, titled) if typed else ():
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            raise EngineError(f"'{typed}' could be {', '.join(meant)}")
+    named = [view for view in views if typed and view.startswith(typed.lower())]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise EngineError(f"'{typed}' could be {', '.join(named)}")
     head = example(outline)
     heads = f"{head}, {head.layer}.{head.head}, h{head.head}"
-    raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {heads}, +1, or a view such as ranks")
-
-
-def _head_layers_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
-    names = [layer.name for layer in outline.layers]
-    place = (-1 if step > 0 else len(names)) if here is None else names.index(here.whole_layer)
-    if not 0 <= place + step < len(names):
-        end = names[-1] if step > 0 else names[0]
-        raise EngineError(f"there is no such layer; the {'last' if step > 0 else 'first'} is {end}")
-    return layer_after(outline, here, step) if here is not None else names[place + step]
-
-
-def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[Head, ...]:
-    """List the heads of the model that digits can mean: ``123`` is L1H23 or L12H3; other texts mean none."""
-    if not text.isdigit():
-        return ()
-    stack = outline.stacks[0] if here is None else here.stack
-    heads = []
-    for cut in range(1, len(text)):
-        head = Head(stack, int(text[:cut]), int(text[cut:]))
-        with suppress(EngineError):
-            outline.layer(head)
-            heads.append(head)
-    return tuple(heads)
+    raise NoPlaceError(f"'{typed}' is neither a head nor a view; type {heads}, or a view such as ranks")
 
 
 def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | None:

@@ -30,6 +30,10 @@ class Store(Generic[Key, Value]):
     ask : starts the work for a key; gives a future, or a coroutine.
     arrived : called when an answer arrives, and when one is late.
     room : how many answers are kept.
+
+    Attributes
+    ----------
+    stopped : the answer that a person has stopped; None for none.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class Store(Generic[Key, Value]):
         self._complete: set[Key] = set()
         self._asked: dict[Key, asyncio.Future[Value]] = {}
         self._late: set[Key] = set()
-        self._stopped: Key | None = None
+        self.stopped: Key | None = None
 
     def get(self, key: Key) -> Value | EngineError | None:
         """Give the answer, or the error in its place; None while it is missing, which asks for it.
@@ -54,7 +58,7 @@ class Store(Generic[Key, Value]):
         ------
         Exception : what the work failed with, if that is no `EngineError`.
         """
-        if key not in self._complete and key not in self._asked and key != self._stopped:
+        if key not in self._complete and key not in self._asked and key != self.stopped:
             self._begin(key)
         known = self._known.get(key)
         if known is not None:
@@ -103,20 +107,16 @@ class Store(Generic[Key, Value]):
 
     def stop(self, key: Key) -> None:
         """Stop the work on an answer; the part that is known stays."""
-        self._stopped = key
+        self.stopped = key
         if (work := self._asked.pop(key, None)) is not None:
             work.cancel()
             self._late.discard(key)
             self._arrived()
 
-    def is_stopped(self, key: Key) -> bool:
-        """Say whether a person has stopped an answer."""
-        return key == self._stopped
-
     def resume(self) -> None:
         """Let the stopped answer be asked for again."""
-        if self._stopped is not None:
-            self._stopped = None
+        if self.stopped is not None:
+            self.stopped = None
             self._arrived()
 
     def forget(self, key: Key | None = None) -> None:

@@ -48,8 +48,7 @@ class AttentionPane(SentencePane):
     uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "is_numbered")
     asks = ("maps",)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
-        Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
+        Binding("escape", "step_back", "Back to the layer maps, or to the terms of the cell", id="map.back"),
         shared_key("averaging", "a", "averaging", "Head, means, rollout", SENTENCE),
     ]
 
@@ -69,23 +68,18 @@ class AttentionPane(SentencePane):
             "heatmap.largest": "Largest",
             "app.averaging": "Mean",
             "app.explain": "Explain",
-            "map.back": "Small maps",
-            "map.terms": "Terms",
+            "map.back": "Small maps" if self.opened_from == "maps" else "Terms",
         }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer escape only where there is a view to go back to."""
-        return action != "go_back" or parameters == (self.opened_from,)
+        return action != "step_back" or bool(self.opened_from)
 
     def step_back(self) -> bool:
         """Go back to the view that it was opened from."""
         if self.opened_from:
             self.app.call_later(self.app.run_action, f"views.view('{self.opened_from}')")
         return bool(self.opened_from)
-
-    async def action_go_back(self, view: str) -> None:
-        """Do what escape does anywhere; `check_action` lets the binding of the right view through."""
-        await self.action_step_back()
 
     def action_averaging(self) -> None:
         """Show the head's map or the next mean; where no map is in view, say which."""

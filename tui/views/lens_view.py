@@ -70,7 +70,6 @@ class LensPane(Pane):
 
     def _show(self, table: Table, title: list[Part], position: int | None) -> None:
         """Draw a table; the cursor follows a change of the position at which the model predicts."""
-        self.is_stopped = False
         if self.shown is None or self.shown.table is not table:
             self.shown = LensMap(table)
             self.grid.show(self.shown, position)

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.table import AnyTable
+from tui.drawing.facts import subject_of
 from tui.drawing.levels import SCALES, Scale
 from tui.drawing.titles import Part, Title
 from tui.state.session import Session, Shown
@@ -37,7 +38,6 @@ class Pane(Frame):
     is_beside_map : whether a large terminal shows the map beside it.
     follows_cursor : whether it shows the cell under the map's cursor.
     is_of_sentence : whether it stays the active view when another sentence is typed.
-    is_stopped : whether a person stopped what it is still missing.
     message : stands in the place of what there is to draw; empty once that is drawn.
     is_blank : whether nothing is on screen that could stay for a moment.
     is_waiting : whether it shows no answer to what is asked now, neither a value nor an error.
@@ -63,7 +63,6 @@ class Pane(Frame):
         self.is_blank = True
         self.is_waiting = True
         self.is_unfinished = False
-        self.is_stopped = False
         self._drawing_key: Hashable = None
         self.readout_line = Line(classes="pane-readout")
 
@@ -161,7 +160,8 @@ class Pane(Frame):
 
     def table_subject(self) -> tuple[str | None, str]:
         """Give the stack and the subject of the table, for a file's name; `EngineError` when nothing is drawn yet."""
-        raise NotImplementedError
+        self.table_on_screen()
+        return self.selected_stack, subject_of(self.session.shown.selected)
 
     def table_on_screen(self) -> AnyTable:
         """Give the table of what is drawn; `EngineError` when nothing is drawn yet."""

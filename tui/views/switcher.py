@@ -88,7 +88,9 @@ class Views(Container):
         self.ranks = RanksPane()
         self.attention = AttentionPane()
         self.overview = OverviewPane()
-        self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
+        self.panes: dict[str, Pane] = {
+            each.view: each for each in (self.spectra, self.ranks, self.attention, self.overview)
+        }
         self._last_head_view: Pane = self.spectra
         self.stores: Stores | None = None
         self._is_to_draw = False
@@ -104,7 +106,7 @@ class Views(Container):
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
-        for pane in self.panes:
+        for pane in self.panes.values():
             pane.session = session
         self._activate()
         session.follow(self._follow)
@@ -112,7 +114,7 @@ class Views(Container):
     def open(self, stores: Stores) -> None:
         """Show a model."""
         self.stores = stores
-        for pane in self.panes:
+        for pane in self.panes.values():
             pane.stores = stores
 
     def _follow(self, changed: frozenset[str]) -> None:
@@ -139,7 +141,7 @@ class Views(Container):
         self._is_to_draw = False
         if self.stores is not None:
             has_follower = self.active.follows_cursor
-            for pane in self.panes:
+            for pane in self.panes.values():
                 if is_displayed(pane) or (has_follower and pane is self.attention):
                     pane.draw_changes(self.session.shown, self.stores)
 
@@ -166,7 +168,7 @@ class Views(Container):
     @property
     def active(self) -> Pane:
         """The view that keys are for."""
-        return next(each for each in self.panes if each.view == self.session.shown.view)
+        return self.panes[self.session.shown.view]
 
     # --- heads, and views of them
 
@@ -244,13 +246,13 @@ class Views(Container):
     def action_view(self, view: str) -> None:
         """Go to a view; of views that share a key, to the last one shown, or from that to the next.
 
-        A stopped table of those views continues instead.
+        If one of them is a stopped table, that continues instead.
         """
         self.take_row(view=view)
         self.has_chosen_view, ring = True, ring_of(view)
-        table = self.table or self.active
-        if table.is_stopped and table.view in (view, *ring):
-            self.show_view(table.view)
+        stopped = None if self.stores is None else self.stores.tables.stopped
+        if stopped is not None and stopped[0] in (view, *ring):
+            self.show_view(stopped[0])
         elif not self.return_to(*ring):
             last = self._last_of_ring.get(ring, view) if ring else view
             self.show_view(view_after(self.active.view, last))
@@ -325,10 +327,9 @@ class Views(Container):
     def _activate(self) -> None:
         """Put the active view on screen; one that a person goes to for the first time is made."""
         view = self.session.shown.view
-        if all(each.view != view for each in self.panes):
-            made = self._make(view)
+        if view not in self.panes:
+            made = self.panes[view] = self._make(view)
             made.session, made.stores = self.session, self.stores
-            self.panes.append(made)
             self.mount(made)
         pane = self.active
         if _shows_head(pane):
@@ -340,7 +341,7 @@ class Views(Container):
         others: list[Widget] = []
         if self.is_attached and _set_classes(self.screen, {"-alone": isinstance(pane, ComparePane)}):
             others += self.screen.query("#side, #tree")  # a zoomed comparison hides them
-        changed = [_set_classes(each, {"-active": each is pane}) for each in self.panes]
+        changed = [_set_classes(each, {"-active": each is pane}) for each in self.panes.values()]
         if any(changed) or others:
             self._restyle(*others)
         self.share_room()
@@ -348,7 +349,7 @@ class Views(Container):
     def share_room(self) -> None:
         """Show the views that there is room for beside the active one."""
         seen = self._choose_seen()
-        changed = [_set_classes(each, {"-seen": each in seen}) for each in self.panes]
+        changed = [_set_classes(each, {"-seen": each in seen}) for each in self.panes.values()]
         weights = seen & {self.spectra, self.ranks}
         changed += [
             _set_classes(self._left, {"-empty": not weights, "-alone": weights == seen}),
@@ -380,8 +381,9 @@ class Views(Container):
     def _restyle(self, *others: Widget) -> None:
         """Style at once only what depends on the active view: a widget that is not displayed yet refuses the focus."""
         if self.is_attached:
-            titles = (each.title_line for each in self.panes if each.title_line.is_attached)
-            self.app.stylesheet.update_nodes((self, self._left, *self.panes, *titles, *others))
+            panes = self.panes.values()
+            titles = (each.title_line for each in panes if each.title_line.is_attached)
+            self.app.stylesheet.update_nodes((self, self._left, *panes, *titles, *others))
 
     @property
     def row_head(self) -> Head | None:
@@ -418,7 +420,7 @@ class Views(Container):
         """The table in view: the active view, or the terms of a cell beside the map."""
         if isinstance(self.active, TablePane):
             return self.active
-        return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
+        return next((each for each in self.panes.values() if isinstance(each, CellPane) and each.display), None)
 
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
         """Show a view; with `takes_focus` false, the focus stays if it is outside the views."""

@@ -76,8 +76,7 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
 def show_missing_table(pane: Pane, title: Sequence[Part], tables: TableStore, key: TableKey) -> None:
     """Show an error, that a person stopped the table, or how far it is."""
     found, told, grows = tables.peek(key), tables.told, VIEWS[key[0]].grows
-    pane.is_stopped = tables.is_stopped(key)
-    if found is None and pane.is_stopped:
+    if found is None and tables.stopped == key:
         pane.show_message(title, how_to_go_on(pane))
         return
     message = "reading …" if grows else COMPUTING
@@ -210,7 +209,7 @@ class TablePane(Pane):
         key = (self.view, query)
         found, is_stoppable = tables.get(key), tables.stoppable is not None
         if isinstance(found, Table):
-            self.is_folded, self.is_stopped = query.fold_norm, tables.is_stopped(key)
+            self.is_folded = query.fold_norm
             self.show(title, found, shown.selected, () if tables.is_complete(key) else self._state(key, tables))
         elif isinstance(found, NotFolded):
             title = self._title_of(replace(shown, folds=False), stores)
@@ -239,7 +238,7 @@ class TablePane(Pane):
             said = "" if progress is None or progress.finished else f" {progress_text(progress)}"
             return f"{COMPUTING}{said}", COMPUTING
         done = "" if progress is None else f"{progress.done} of {quantity(progress.total, 'layer')}, "
-        if self.is_stopped:
+        if tables.stopped == key:
             return f"{done}{how_to_go_on(self)}", how_to_go_on(self), "stopped"
         return f"{done}{key_of(self.app, 'app.leave')} stops", done.removesuffix(", ")
 

@@ -16,7 +16,6 @@ from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import TEXT_COLUMNS, Cell, Table
-from tui.drawing.facts import subject_of
 from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
 from tui.drawing.ramps import pair_levels
 from tui.drawing.readout import ITSELF, largest_weights, short_token
@@ -263,11 +262,6 @@ class TextPane(SentencePane):
         if self.shown.is_of_one_text or self._is_of_keys:
             return self.shown.key
         return len(self.shown.row) + self.shown.query
-
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name what is selected."""
-        self.table_on_screen()
-        return self.selected_stack, subject_of(self.session.shown.selected)
 
     def table_on_screen(self) -> Table:
         """Give the weights that the texts show, a row for each token (see `lines_table`)."""

@@ -47,7 +47,7 @@ def drawn(pane: ComparePane) -> list[PooledMap]:
 
 
 def heads_of(app: Explorer) -> HeadsPane:
-    return next(each for each in app.views.panes if isinstance(each, HeadsPane))
+    return next(each for each in app.views.panes.values() if isinstance(each, HeadsPane))
 
 
 async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_model: TinyModel) -> None:
