@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar, overload
 
 from rich.cells import cell_len
 
 from engine.values.attention import AT_ONCE
 from tui.drawing.text import clusters, fit, label, stack_text
-
-T = TypeVar("T")
 
 CELL_WIDTH = 2
 """Columns per cell: two make it nearly square and hold any character."""
@@ -52,16 +49,17 @@ class Axes:
 
     Attributes
     ----------
-    rows : label of each query: index and token, ``gutter`` cells wide.
-    columns : label of each key: ``header`` lines as wide as a cell.
-    marks : number of lines, the last ones, of each key's label that the cursor highlights.
+    rows, columns : how many there are of them.
+    row : gives the label of a query: index and token, ``gutter`` cells wide.
+    column : gives the label of a key: ``header`` lines as wide as a cell.
     gutter, header : width of the row labels and height of the column labels.
     cell, lines : columns and lines per cell; with one column, a cell is half a line.
     """
 
-    rows: Sequence[str]
-    columns: Sequence[Sequence[str]]
-    marks: Sequence[int]
+    rows: int
+    columns: int
+    row: Callable[[int], str]
+    column: Callable[[int], Sequence[str]]
     gutter: int
     header: int
     cell: int = CELL_WIDTH
@@ -70,8 +68,13 @@ class Axes:
     def with_labels(self, sides: Sides) -> Axes:
         """Leave out the labels of a side that a neighbouring map shows."""
         has_queries, has_keys = sides
-        axes = self if has_queries else replace(self, rows=[""] * len(self.rows), gutter=0)
-        return axes if has_keys else replace(axes, marks=[0] * len(self.marks), header=0)
+        axes = self if has_queries else replace(self, row=lambda _: "", gutter=0)
+        return axes if has_keys else replace(axes, header=0)
+
+    def label_top(self, column: int) -> int:
+        """Return the first line of the header that a key's label takes; a blank label takes the last."""
+        lines = self.column(column)
+        return next((line for line, text in enumerate(lines) if text.strip()), len(lines) - 1)
 
     @property
     def corner(self) -> str:
@@ -86,7 +89,7 @@ class Axes:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and lines of the whole map with its labels."""
-        return self.gutter + self.cell * len(self.columns), self.header + self.line_of(len(self.rows) + self.is_halved)
+        return self.gutter + self.cell * self.columns, self.header + self.line_of(self.rows + self.is_halved)
 
     def line_of(self, row: int) -> int:
         """Return the first line of a row of cells, below the header."""
@@ -162,9 +165,10 @@ def lay_out(
         rows = [f"{number:>{index}} {row}" for number, row in enumerate(rows)]
     gutter = token + 1 + (index + 1 if with_index else 0)
     return Axes(
-        rows=tuple(rows),
-        columns=tuple(_key_label(key, header, cell, across) for key in keys),
-        marks=tuple(min(needed, header) for needed in heights),
+        rows=len(rows),
+        columns=len(keys),
+        row=rows.__getitem__,
+        column=[_key_label(key, header, cell, across) for key in keys].__getitem__,
         gutter=gutter,
         header=header,
         cell=cell,
@@ -184,28 +188,6 @@ def _key_label(key: str, header: int, cell: int, across: int) -> tuple[str, ...]
     return tuple(lines if across == cell else (f"{line:^{cell}}" for line in lines))
 
 
-class _LazySequence(Sequence[T]):
-    """A sequence that makes its members on demand: of thousands of labels a screen shows dozens."""
-
-    def __init__(self, count: int, make: Callable[[int], T]) -> None:
-        self._count = count
-        self._make = make
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[T]: ...
-    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
-        if isinstance(place, slice):
-            return [self._make(each) for each in range(*place.indices(self._count))]
-        if not -self._count <= place < self._count:
-            raise IndexError(place)
-        return self._make(place % self._count)
-
-
 def lay_out_blocks(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -220,7 +202,7 @@ def lay_out_blocks(
     indices are written across, each starting over its key.
 
     The room for labels depends only on the number of tokens, so that zooming does not move the map, and labels are made
-    on demand.
+    on demand: of thousands a screen shows dozens.
 
     Parameters
     ----------
@@ -255,14 +237,12 @@ def lay_out_blocks(
         text = str(tick * block)
         return text[place] if place < len(text) and tick + len(text) <= columns else " "
 
-    def mark(number: int) -> int:
-        return 1 if cell == 1 else min(_label_height(key(number), cell), header)
-
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     return Axes(
-        rows=_LazySequence(rows, row),
-        columns=_LazySequence(columns, column),
-        marks=_LazySequence(columns, mark),
+        rows=rows,
+        columns=columns,
+        row=row,
+        column=column,
         gutter=gutter,
         header=header,
         cell=cell,

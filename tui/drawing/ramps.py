@@ -136,7 +136,7 @@ def ramp(background: Rgb, color_system: str, palette: str = "magma") -> tuple[Co
     """Mix a colour for each level of `Ink.COLOUR`, from the background to the far end of light or dark.
 
     Lightness changes by equal steps, so that levels keep their order in grey and to any eye. With 256 colours all
-    levels differ, in steps as even as the palette allows.
+    levels differ, in steps about as even as the palette allows.
 
     Parameters
     ----------
@@ -187,23 +187,13 @@ def _path(background: Rgb, stops: tuple[str, ...]) -> Array:
 
 
 def _nearest_in_palette(targets: Array, background: Rgb, walk: tuple[int, ...]) -> Array:
-    """Choose a different colour of the walk for each lightness, in order, by least squares.
-
-    ``cost`` holds, for every colour, the least sum of squares over the levels so far if this level has that colour; the
-    level before then has one of the colours before it.
-    """
+    """Choose the colour of the walk nearest to each lightness, or the next one where that is taken."""
     colours = np.array([Color.from_ansi(number).get_truecolor() for number in walk], dtype=np.float64)  # (colours, 3)
-    cube = _beyond_background(colours, background)
-    if len(cube) < len(targets):  # on a middle grey some colours come twice
+    cube, order = _beyond_background(colours, background), np.arange(len(targets))
+    spare = len(cube) - len(targets)
+    if spare < 0:  # on a middle grey some colours come twice
         return cube.take(np.rint(np.linspace(0, len(cube) - 1, len(targets))).astype(int), axis=0)
-    misses = (lightness(cube)[None, :] - targets[:, None]) ** 2  # (levels, colours)
-    in_order = np.triu(np.ones((len(cube), len(cube)), dtype=bool), k=1)  # (from, to)
-    cost, origins = misses[0], []
-    for miss in misses[1:]:
-        sums = np.where(in_order, cost[:, None], np.inf)
-        origins.append(sums.argmin(axis=0))
-        cost = sums.min(axis=0) + miss
-    chosen = [int(cost.argmin())]
-    for origin in reversed(origins):
-        chosen.append(int(origin[chosen[-1]]))
-    return cube.take(chosen[::-1], axis=0)
+    nearest = np.abs(lightness(cube) - targets[:, None]).argmin(axis=1)
+    skipped = np.clip(np.maximum.accumulate(nearest - order), 0, spare)
+    chosen: Array = cube[order + skipped]
+    return chosen

@@ -17,14 +17,8 @@ from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 _SHORTEST_TOKEN = 4
 """Cells left for each token, if it has as many."""
 
-_EASY_TOKEN = 9
-"""Cells that nearly all tokens fit into; with less room for each, the words become shorter first."""
-
-_WORDS = (("query", "key"), ("q", "k"))
-"""Words before the positions of query and key."""
-
-Form = tuple[tuple[str, str], str, int]
-"""Those words, the numbers, and the least cells left for each token."""
+_EASY = 18
+"""Cells that nearly all pairs of tokens fit into; with less room, the words become shorter first."""
 
 _FEW = (5, 4, 3)
 """Characters of a number where room is short, and shorter."""
@@ -79,13 +73,10 @@ def weight_readout(
     line = _weight_line(block, tokens, width)
     for largest in () if row is None else _largest_in_row(row, key, key_tokens):
         shorter = _weight_line(block, tokens, width - cell_len(largest) - len(_APART))
-        both = f"{shorter}{_APART}{largest}"
         is_complete = all(shorter.count(each) == line.count(each) for each in ('"', "chance", "…"))
-        if is_complete and cell_len(both) <= width:
-            return both
-        close = _short_line(block, tokens, largest)
-        if cell_len(close) <= width:
-            return close
+        ways = [f"{shorter}{_APART}{largest}"] * is_complete + [_short_line(block, tokens, largest)]
+        if fitting := [way for way in ways if cell_len(way) <= width]:
+            return fitting[0]
     return line
 
 
@@ -111,14 +102,12 @@ def _short_line(block: PooledBlock, tokens: tuple[str, str], largest: str) -> st
 def _weight_line(block: PooledBlock, tokens: tuple[str, str], width: int) -> str:
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
-    forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]
-    if block.chance is not None and not block.is_masked:
-        both = f"{number}  chance {write_weight(block.chance)}"
-        forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
-        shortest.insert(0, both)
-    line = _cell_line(block.place, tokens, forms, width)
-    bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
-    return first_fitting(width, line, *bare)
+    both = number if block.chance is None or block.is_masked else f"{number}  chance {write_weight(block.chance)}"
+    lines = (
+        _put_tokens((f"query {query}", f"→ key {key}", f" {both}"), tokens, width, _EASY * (both != number)),
+        *(_put_tokens((f"q {query}", f"→ k {key}", f" {numbers}"), tokens, width) for numbers in (both, number)),
+    )
+    return first_fitting(width, *filter(None, lines), *(f"{numbers}  q {query} k {key}" for numbers in (both, number)))
 
 
 def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
@@ -127,14 +116,15 @@ def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_toke
     Where room is short, both weights go, and at last the difference stands before bare positions.
     """
     assert block.pair is not None
-    one, other = (write_weight(each) for each in block.pair)
     query, key = block.place
     difference = MASKED if block.is_masked else _write_difference(block.largest)
-    weights = "" if block.is_masked else f"{one} to {other}  "
-    forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
-    forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
-    line = _cell_line(block.place, (query_tokens[query], key_tokens[key]), forms, width)
-    return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
+    both = difference if block.is_masked else f"{' to '.join(map(write_weight, block.pair))}  {difference}"
+    asked, read = f"q {query}", f"→ k {key}"
+    forms = ((f"query {query}", f"→ key {key}", both), (asked, read, both), (asked, read, difference))
+    tokens = query_tokens[query], key_tokens[key]
+    lines = (_put_tokens((asked, read, f" {numbers}"), tokens, width) for asked, read, numbers in forms)
+    bare = f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}"
+    return first_fitting(width, *filter(None, lines), *bare)
 
 
 def block_readout(
@@ -155,33 +145,21 @@ def block_readout(
     queries, keys = (
         f"{each.start}–{each.stop - 1}" if len(each) > 1 else str(each.start) for each in (block.queries, block.keys)
     )
+    places, short = f"queries {queries}, keys {keys}", f"q {queries} k {keys}"
     if block.is_masked:
-        return first_fitting(width, f"{MASKED}  queries {queries}, keys {keys}", f"{MASKED}  q {queries} k {keys}")
-    places = f"queries {queries}, keys {keys}"
+        return first_fitting(width, f"{MASKED}  {places}", f"{MASKED}  {short}")
+    write = write_weight if block.pair is None else _write_difference
+    largest, mean = f"max {write(block.largest)}", f"mean {write(block.mean)}"
     if block.pair is None:
-        largest, mean, total = (write_weight(each) for each in (block.largest, block.mean, block.total))
-        said = [f"max {largest}  mean {mean}  sum {total}"]
-        if block.chance is not None:
-            said.insert(0, f"max {largest}  chance {write_weight(block.chance)}  mean {mean}  sum {total}")
+        chance = [] if block.chance is None else [f"  chance {write_weight(block.chance)}"]
+        said = [f"{largest}{each}  {mean}  sum {write_weight(block.total)}" for each in (*chance, "")]
     else:
-        one, other = (write_weight(each) for each in block.pair)
-        largest, mean = _write_difference(block.largest), _write_difference(block.mean)
-        said = [f"max {largest}  mean {mean}  {one} to {other}"]
-    line = ""
-    for numbers, ranges in (
-        *((each, places) for each in said),
-        (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
-        (f"max {largest}" if drawn == "max" else f"mean {mean}", f"q {queries} k {keys}"),
-    ):
-        start = f"{numbers}  {ranges}  at {query} "
-        least = min(cell_len(escape_text(query_tokens[query])), _SHORTEST_TOKEN)
-        least += min(cell_len(escape_text(key_tokens[key])), _SHORTEST_TOKEN)
-        room = width - cell_len(f'{start}"" → {key} ""')
-        asked, read = _cut(query_tokens[query], key_tokens[key], room)
-        line = f'{start}"{asked}" → {key} "{read}"'
-        if room >= least:
-            break
-    return line
+        said = [f"{largest}  {mean}  {' to '.join(map(write_weight, block.pair))}"]
+    starts = [f"{each}  {places}" for each in said]
+    starts += [f"{largest}  {mean}  {short}", f"{largest if drawn == 'max' else mean}  {short}"]
+    tokens = query_tokens[query], key_tokens[key]
+    lines = [_put_tokens((f"{start}  at {query}", f"→ {key}", ""), tokens, width) for start in starts]
+    return next(filter(None, lines), starts[-1])
 
 
 def largest_weights(
@@ -329,24 +307,19 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     return first_fitting(width, *(way for way in ways if "…" not in way), f"{brief} {number}", number)
 
 
-def _cell_line(place: tuple[int, int], tokens: tuple[str, str], forms: Sequence[Form], width: int) -> str:
-    """Name query and key before the numbers, in the first form that leaves room for the tokens, or in the last."""
-    (query, key), line = place, ""
-    for (asking, reading), numbers, least in forms:
-        room = width - cell_len(f'{asking} {query} "" → {reading} {key} ""  {numbers}')
-        asked, read = _cut(*tokens, room)
-        line = f'{asking} {query} "{asked}" → {reading} {key} "{read}"  {numbers}'
-        if cell_len(line) <= width and (least == _SHORTEST_TOKEN or room >= 2 * least):
-            break
-    return line
+def _put_tokens(parts: tuple[str, str, str], tokens: tuple[str, str], width: int, least: int = _SHORTEST_TOKEN) -> str:
+    """Put a quoted query and key between the parts of a line, cut if they are too long, the longer one first.
 
-
-def _cut(asked: str, read: str, room: int) -> tuple[str, str]:
-    """Cut two tokens so that both fit, the longer one first."""
-    asked, read = escape_text(asked), escape_text(read)
-    longest = max(room - min(cell_len(asked), cell_len(read)), room // 2, _SHORTEST_TOKEN)
+    Where too little or less than ``least`` is left for both, the line is empty.
+    """
+    asked, read = map(escape_text, tokens)
+    short, longer = sorted(map(cell_len, (asked, read)))
+    room = width - cell_len('{} "" {} "" {}'.format(*parts).rstrip())
+    if room < max(least, min(short, _SHORTEST_TOKEN) + min(longer, _SHORTEST_TOKEN)):
+        return ""
+    longest = max(room - short, room // 2)
     asked, read = (fit(token, min(cell_len(token), longest)) for token in (asked, read))
-    return asked, read
+    return f'{parts[0]} "{asked}" {parts[1]} "{read}" {parts[2]}'.rstrip()
 
 
 def write_weight(value: float) -> str:

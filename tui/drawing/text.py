@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -218,10 +217,6 @@ def centre_text(text: str, width: int, height: int) -> list[str]:
     return [blank] * above + filled + [blank] * (height - above - len(filled))
 
 
-_ESCAPE = re.compile(r"\\(?:[nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
-"""An escape sequence written by `escape_text`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A token on a line, or part of a token longer than a line.
@@ -272,7 +267,7 @@ class Flow:
 
 
 def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
-    """Break tokens into lines of ``width`` cells; a token longer than a line is broken, but not within an escape.
+    """Break tokens into lines of ``width`` cells; a token longer than a line is broken.
 
     Parameters
     ----------
@@ -299,29 +294,12 @@ def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
             x += wide + gap
             continue
         part, used = "", 0
-        for unit, cells in _units(label, width - gap):
+        for cluster, cells in clusters(label):
             if used + cells + gap > width:
                 lines[-1].append(Piece(token, part, 0, used, ends=False))
                 lines.append([])
                 part, used = "", 0
-            part, used = part + unit, used + cells
+            part, used = part + cluster, used + cells
         lines[-1].append(Piece(token, part, 0, used, ends=True))
         x = used + gap
     return Flow(tuple(map(tuple, lines)), tuple(begins))
-
-
-def _units(label: str, width: int) -> Iterator[tuple[str, int]]:
-    r"""Yield the parts of a token that stay together, and their cells: characters with marks, and escapes that fit.
-
-    Examples
-    --------
-    >>> [unit for unit, _ in _units("a\\u200db", 6)], [unit for unit, _ in _units("\\x1b", 3)]
-    (['a', '\\u200d', 'b'], ['\\', 'x', '1', 'b'])
-    """
-    end = 0
-    for escape in _ESCAPE.finditer(label):
-        if len(escape[0]) <= width:
-            yield from clusters(label[end : escape.start()])
-            yield escape[0], len(escape[0])
-            end = escape.end()
-    yield from clusters(label[end:])

@@ -628,8 +628,8 @@ class Heatmap(ScrollArea, can_focus=True):
         width, height = self.scrollable_content_region.size
         top, left = axes.row_at(self.scroll_offset.y), -(-self.scroll_offset.x // axes.cell)
         return (
-            range(top, min(len(axes.rows), top + axes.row_at(height - axes.header))),
-            range(left, min(len(axes.columns), left + (width - axes.gutter) // axes.cell)),
+            range(top, min(axes.rows, top + axes.row_at(height - axes.header))),
+            range(left, min(axes.columns, left + (width - axes.gutter) // axes.cell)),
         )
 
     @property
@@ -729,7 +729,7 @@ class Heatmap(ScrollArea, can_focus=True):
         return Strip([*label, *cells]).adjust_cell_length(width, blank)
 
     def _label(self, row: int, plain: Style) -> list[Segment]:
-        text = self._axes.rows[row]
+        text = self._axes.row(row)
         if row != self._cell[0] or not text:  # beside a map that shows the labels
             return [Segment(text, plain)]
         return [Segment(text[:-1], self.get_component_rich_style("area--label-cursor")), Segment(" ", plain)]
@@ -739,10 +739,10 @@ class Heatmap(ScrollArea, can_focus=True):
         plain = style("area--label")
         every_other = style("heatmap--label-other") if 1 < axes.cell < ACROSS else plain
         segments = [Segment(axes.corner if y == axes.header - 1 else " " * axes.gutter, plain)]
-        segments += [Segment(axes.columns[key][y], every_other if key % 2 else plain) for key in keys]
-        if (cursor := self._cell[1]) in keys and y >= axes.header - axes.marks[cursor]:
+        segments += [Segment(axes.column(key)[y], every_other if key % 2 else plain) for key in keys]
+        if (cursor := self._cell[1]) in keys and y >= axes.label_top(cursor):
             set_off = style("area--label-cursor")
-            segments[1 + cursor - keys.start] = Segment(axes.columns[cursor][y], set_off)
+            segments[1 + cursor - keys.start] = Segment(axes.column(cursor)[y], set_off)
         return list(Segment.simplify(segments))
 
     def _cells(

@@ -303,7 +303,7 @@ def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
 
 
 def _save_room(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
-    """Cut tokens, then the frozen columns if they leave too little, then titles wider than what is left.
+    """Cut tokens, then the frozen columns, the widest first, if they leave too little, then titles that are too wide.
 
     Where nothing helps no column is frozen, so that each can be brought into view.
     """
@@ -318,31 +318,19 @@ def _save_room(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
     if left and scrolled:
         longest = max(NARROW_NAME, int(room * LONG_NAME))
         widths[: columns.frozen] = [min(width, longest) for width in widths[: columns.frozen]]
-        _narrow_first(widths, [NARROW_NAME] * len(left), room - widths[columns.frozen], columns.gap)
-        number = max((columns.cells[place] for place in scrolled if columns.numeric[place]), default=0)
-        least = [max(NARROW_TITLE, min(columns.cells[place], NARROW_NAME)) for place in left]
-        _narrow_first(widths, least, room - number, columns.gap)
-        second = columns.frozen + 1
-        if second < len(widths) and not columns.numeric[second - 1] and columns.numeric[second]:
-            _narrow_first(widths, least, room - widths[second - 1] - columns.gap - columns.cells[second], columns.gap)
+        first = columns.frozen
+        numbers = (columns.cells[place] for place in scrolled if columns.numeric[place])
+        needed = max((widths[first], *numbers))
+        if columns.numeric[first : first + 2] == (False, True):
+            needed = max(needed, widths[first] + columns.gap + columns.cells[first + 1])
+        lacking = starts_of(widths, columns.gap)[first] + needed - room
+        for place in sorted(left, key=lambda place: -widths[place]):
+            least = max(NARROW_TITLE, min(columns.cells[place], NARROW_NAME))
+            kept = min(widths[place], max(least, widths[place] - max(lacking, 0)))
+            lacking, widths[place] = lacking - widths[place] + kept, kept
         free = room - starts_of(widths, columns.gap)[columns.frozen]
     frozen = columns.frozen
     if free < LEAST:
         frozen, free, widths = 0, max(room, NARROW_NAME), list(own)
     widths[frozen:] = [min(width, free) for width in widths[frozen:]]
     return replace(columns, frozen=frozen, titles=over, widths=tuple(widths))
-
-
-def _narrow_first(widths: list[int], least: Sequence[int], edge: int, gap: int) -> None:
-    """Narrow the first columns, the widest first, until they end where the others should start.
-
-    Parameters
-    ----------
-    widths : of all columns; changed.
-    least : least width of each first column, unless it is narrower.
-    edge : where the others should start.
-    """
-    lacking = starts_of(widths, gap)[len(least)] - edge
-    for place in sorted(range(len(least)), key=lambda place: -widths[place]):
-        kept = min(widths[place], max(least[place], widths[place] - max(lacking, 0)))
-        lacking, widths[place] = lacking - widths[place] + kept, kept

@@ -214,18 +214,6 @@ def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
     assert flow((), 10, 1).token_at(0, 0) is None
 
 
-def test_an_escape_is_broken_only_where_it_is_longer_than_a_line() -> None:
-    token = r"ab\u200d\x1bcd\n\U0001f3fde"
-    parts = ["a", "b", r"\u200d", r"\x1b", "c", "d", r"\n", r"\U0001f3fd", "e"]
-    for width in range(11, 30):
-        pieces = [piece.text for line in flow([token], width, 1).lines for piece in line]
-        assert "".join(pieces) == token
-        ends = {len("".join(parts[:count])) for count in range(len(parts) + 1)}
-        assert {len("".join(pieces[:count])) for count in range(len(pieces) + 1)} <= ends
-        assert all(len(piece) < width for piece in pieces)
-    assert [piece.text for line in flow([r"\u200d"], 5, 1).lines for piece in line] == [r"\u20", "0d"]
-
-
 async def test_the_smallest_terminal_shows_token_and_weight_in_full(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the 中", head="L1H2", size=(40, 12)) as (app, pilot):
         await press_slowly(pilot, "3", "G", "end")
