@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -71,14 +70,8 @@ FIELDS: Mapping[str, FieldType] = {
 PATTERNS = {"r": "rank_pattern", "lora_alpha": "alpha_pattern"}
 """By setting, the one that overrides it for some modules."""
 
-LONGEST_PATTERN = 1000
-"""Characters that a pattern of names may have."""
-
 PATTERN_SECONDS = 0.5
-"""How long matching all patterns of an adapter may take; the package counts the processor's time."""
-
-_NAME = re.compile(r"[\w.-]+")
-"""A pattern that is a name, or the end of one."""
+"""How long a pattern may take to match a name; the package counts the processor's time."""
 
 _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
 
@@ -177,13 +170,12 @@ def _sort_changes(
     if not parts and not replaced:
         raise EngineError(f"{name} changes nothing: there are no tensors in its file")
     changes = []
-    deadline = time.monotonic() + PATTERN_SECONDS
     for module, names in parts.items():
         sides = ("embedding_A", "embedding_B") if "embedding_A" in names else ("A", "B")
         if lost := [side for side in sides if side not in names]:
             raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
         rank = next(iter(adapter.entries[names[sides[0]]].shape), 0)
-        stated, alpha = (_setting(name, settings, module, deadline) for name in ("r", "lora_alpha"))
+        stated, alpha = (_setting(name, settings, module) for name in ("r", "lora_alpha"))
         if stated not in (rank, None) or rank < 1 or alpha is None:
             raise EngineError(
                 f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
@@ -196,36 +188,22 @@ def _sort_changes(
     return tuple(changes), replaced
 
 
-def _setting(name: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
+def _setting(name: str, settings: Mapping[str, Any], module: str) -> Any:
     """Look up a module's setting: its own, by the end of its name as PEFT does, or else the one for all modules."""
-    patterns = PATTERNS[name]
-    for pattern, value in (settings.get(patterns) or {}).items():
-        if _matches(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
-            return value
+    for pattern, value in (settings.get(PATTERNS[name]) or {}).items():
+        where = f"{ADAPTER_CONFIG}: {PATTERNS[name]}"
+        try:
+            if regex.fullmatch(rf"(?:.*\.)?(?:{pattern})", module, timeout=PATTERN_SECONDS, concurrent=True):
+                return value
+        except TimeoutError as error:
+            raise EngineError(
+                f"{where} takes too long to match against module names, at {value_text(pattern)}; write names there"
+            ) from error
+        except (regex.error, RecursionError, OverflowError, MemoryError) as error:
+            raise EngineError(
+                f"{where} has {value_text(pattern)}, which is not a regular expression ({error}); correct it there"
+            ) from error
     return settings.get(name)
-
-
-def _matches(pattern: str, module: str, where: str, deadline: float) -> bool:
-    """Return whether a module's name ends with a pattern, which is a plain name or a regular expression."""
-    left = deadline - time.monotonic()
-    try:
-        if left <= 0:
-            raise TimeoutError
-        if _NAME.fullmatch(pattern):
-            return f".{module}".endswith(f".{pattern}")
-        if len(pattern) > LONGEST_PATTERN:
-            raise EngineError(f"{where} has a pattern of {len(pattern)} characters; at most {LONGEST_PATTERN} are read")
-        re.compile(pattern)  # refuses recursion, unlike the package
-        expression = rf"(?:.*\.)?(?:{pattern})"
-        return regex.fullmatch(expression, module, timeout=left, concurrent=True) is not None
-    except TimeoutError as error:
-        raise EngineError(
-            f"{where} takes too long to match against module names, at {value_text(pattern)}; write names there"
-        ) from error
-    except (re.error, regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise EngineError(
-            f"{where} has {value_text(pattern)}, which is not a regular expression ({error}); correct it there"
-        ) from error
 
 
 CHANGED = "delta:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,9 @@ LONGEST_SHOWN = 40
 LARGEST_WHOLE = 2**63 - 1
 """The largest whole number that a tensor can hold."""
 
+MOST_LAYERS = 10_000
+"""Layers that a configuration may have; transformers makes lists of as many."""
+
 
 @dataclass(frozen=True)
 class FieldType:
@@ -47,13 +50,14 @@ class FieldType:
     name : as a message gives it, with its article.
     types : the Python types of the value.
     inner : the types of the values in a list or an object; empty allows any.
-    longest : characters that a text may have.
+    longest, largest : characters that a text may have, and the largest whole number.
     """
 
     name: str
     types: tuple[type, ...]
     inner: tuple[type, ...] = ()
     longest: int = 255
+    largest: int = LARGEST_WHOLE
 
     def fits(self, value: Any) -> bool:
         """Return whether a value is of this kind."""
@@ -67,14 +71,14 @@ class FieldType:
             return bool in types
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        if isinstance(value, int) and float not in types and abs(value) > LARGEST_WHOLE:
+        if isinstance(value, int) and float not in types and abs(value) > self.largest:
             return False
         return isinstance(value, types) and not (isinstance(value, str) and len(value) > self.longest)
 
 
 FLAG = FieldType("true or false", (bool, int))
 WHOLE = FieldType("a whole number", (int,))
-LAYERS = FieldType("a whole number", (int, dict), (int,))
+LAYERS = FieldType(f"a whole number of at most {MOST_LAYERS:,}", (int, dict), (int,), largest=MOST_LAYERS)
 COUNT = FieldType("a whole number, or a list of them", (int, list), (int, list, type(None)))
 WHOLES = FieldType("a list of whole numbers", (list,), (int,))
 NUMBER = FieldType("a number", (int, float))
@@ -130,16 +134,26 @@ def parse_object(raw: bytes, fields: Mapping[str, FieldType], where: str) -> dic
         raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, too large for such a file; {again}")
     try:
         content = json.loads(raw.decode("utf-8"), object_hook=_number_or_object)
+        if not isinstance(content, dict):
+            raise EngineError(f"{where} holds no JSON object; {again}")
+        left: list[tuple[tuple[str, ...], Any]] = [((), content)]
+        while left:
+            path, value = left.pop()
+            if len(path) > DEEPEST:
+                raise RecursionError
+            if path and (kind := fields.get(path[-1])) is not None and not kind.fits(value):
+                name = _shorten(".".join(filter(None, path)))
+                raise EngineError(f"{where}: {name} is {value_text(value)}, not {kind.name}; correct it there")
+            if isinstance(value, dict):
+                left += [((*path, name), each) for name, each in value.items()]
+            elif isinstance(value, list):
+                left += [((*path, ""), each) for each in value if isinstance(each, (dict, list))]
     except RecursionError as error:
-        raise _depth_error(where) from error
+        raise EngineError(
+            f"{where} is nested more than {DEEPEST} levels deep, which no such file is; download it again"
+        ) from error
     except ValueError as error:
         raise EngineError(f"{where} is not readable JSON ({error}); {again}") from error
-    if not isinstance(content, dict):
-        raise EngineError(f"{where} holds no JSON object; {again}")
-    for path, value in walk(content, where):
-        kind = fields.get(path[-1])
-        if kind is not None and not kind.fits(value):
-            raise EngineError(f"{where}: {path_text(path)} is {value_text(value)}, not {kind.name}; correct it there")
     return content
 
 
@@ -147,30 +161,6 @@ def _number_or_object(content: dict[str, Any]) -> Any:
     """Read a number as transformers writes it when it is not finite: ``{"__float__": "Infinity"}``."""
     written = content.get("__float__") if len(content) == 1 else None
     return float(written) if written in ("Infinity", "-Infinity", "NaN") else content
-
-
-def _depth_error(where: str) -> EngineError:
-    return EngineError(f"{where} is nested more than {DEEPEST} levels deep, which no such file is; download it again")
-
-
-def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every value in an object, at any depth, with its path; `EngineError` when it is nested too deep."""
-    left: list[tuple[tuple[str, ...], Any]] = [((), content)]
-    while left:
-        path, value = left.pop()
-        if len(path) > DEEPEST:
-            raise _depth_error(where)
-        if path:
-            yield path, value
-        if isinstance(value, dict):
-            left += [((*path, name), each) for name, each in value.items()]
-        elif isinstance(value, list):
-            left += [((*path, ""), each) for each in value if isinstance(each, (dict, list))]
-
-
-def path_text(path: Sequence[str]) -> str:
-    """Write the path of a field."""
-    return _shorten(".".join(filter(None, path)))
 
 
 def value_text(value: Any) -> str:

@@ -17,7 +17,6 @@ from engine.checkpoints.converted_tensors import dequantise
 from engine.checkpoints.json_files import read_config
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, file_stamps
 from engine.checkpoints.transformers_library import (
-    check_sizes,
     class_of_config,
     complete_config,
     empty_model,
@@ -113,7 +112,6 @@ class FolderSource(Source):
         self._checkpoint = Checkpoint(location.directory)
         self.opened = self._checkpoint.opened
         self._config = read_config(location.directory)
-        check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
         self.tensors = dequantise(self._checkpoint, self._config, location.name)
         lost = self._checkpoint.lost
         try:

@@ -1,11 +1,10 @@
 """Uses of transformers: configurations, classes, whole models, and the names of tensors.
 
-A configuration of a few bytes can ask for any number of layers and labels. Its sizes are compared with the stored
-tensors before a model is built, and the model's modules are counted while transformers makes them.
+A configuration of a few bytes can ask for any number of experts and labels. The modules of a model are counted while
+transformers makes them, and compared with the stored tensors before memory is allocated.
 
-transformers renames and converts some checkpoints' tensors while it loads a model. The same rules are applied here to
-one tensor at a time, so that only the tensors that are needed are read. The rules are internal to transformers; if they
-are not as this module expects, the whole model is loaded instead.
+transformers renames and converts some checkpoints' tensors while it loads a model. The same rules, which are internal
+to transformers, are applied here to one tensor at a time, so that only the tensors that are needed are read.
 """
 
 from __future__ import annotations
@@ -23,22 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
+from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
-from engine.checkpoints.json_files import (
-    FIELDS,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    FieldType,
-    path_text,
-    plain_file,
-    read_object,
-    value_text,
-    walk,
-)
+from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, FieldType, plain_file, read_object, value_text
 from engine.checkpoints.library_imports import IMPORT_LOCK
-from engine.checkpoints.tensor_reader import LAYER_NUMBER, Checkpoint
+from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.display_text import size
 from engine.values.errors import EngineError
 
@@ -62,21 +50,6 @@ TOKENIZER_FIELDS: Mapping[str, FieldType] = {
 LONGEST_REASON = 300
 """Characters of transformers' message about a configuration, which may contain all of it."""
 
-VOCABULARIES = ("tokenizer.json", "vocab.json", "added_tokens.json")
-"""Files that number tokens."""
-
-DIGITS = 8
-"""A token id of so many digits is refused: memory is allocated for as many tokens as the largest id."""
-
-_LARGE = re.compile(rb'"\s*:\s*(\d{%d,})' % DIGITS)
-"""The end of a field's name, and a number of so many digits."""
-
-LAYERS = 1000
-"""Layers that a configuration may always have: some types run one layer many times."""
-
-LARGEST_SIZE = 2**20
-"""The largest size that is always allowed; a larger one may be at most `TIMES` that of a stored tensor."""
-
 TIMES, FURTHER_BYTES = 4, 2**29
 """A model may take so many times the stored bytes, and so many more: parts of a type may not be stored."""
 
@@ -91,15 +64,6 @@ TABLE = 2**21
 
 LABELS = frozenset({"num_labels", "id2label", "label2id"})
 """Settings of classifiers, which are never built."""
-
-_COUNTS_LAYERS = re.compile(r"(layers?|depths?|blocks?)$")
-_IS_NO_SIZE = re.compile(r"(^|_)(ids?|index|tokens?|params?|parameters|steps?|samples?|examples?|seed|theta|base)$")
-_IS_SIZE = re.compile(
-    r"(^|_)(num|n|d|size|dims?|width|height|channels?|groups?|rank|buckets?|vocab|hidden|embd|inner|kernel|state|types?|"
-    r"heads?|experts?|langs?|expand|mult|multiplier|ratio|repeats?|factor|window|chunk|block|distance|max|length|len)(_|$)"
-)
-_IS_LENGTH = re.compile(r"position|length|len$|ctx|context|n_positions|window|distance|chunk|scal|rope")
-"""Names of settings that count layers, that are no sizes, that are sizes, and that are lengths of sentences."""
 
 CODE_NEEDED = "it needs its own code, which runs only if you allow it: read it, then give --trust-remote-code"
 
@@ -191,65 +155,19 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     import transformers
 
     _check_plain(directory)
-    try:
-        config = library_config(directory)
-    except EngineError:  # most tokenizers name their own class
-        config = transformers.PreTrainedConfig()
     file = directory / "tokenizer_config.json"
-    settings = read_object(file, TOKENIZER_FIELDS) if file.exists() else {}
-    if (largest := max(map(len, settings.get("added_tokens_decoder") or ()), default=0)) >= DIGITS:
-        raise EngineError(f"{file}: added_tokens_decoder has a token's number of {largest} digits; correct it there")
-    for file in filter(Path.exists, map(directory.joinpath, VOCABULARIES)):
-        _check_token_numbers(file)
-    for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
-        if str(name).startswith("Auto"):  # it would look itself up without end
-            raise EngineError(
-                f"{directory}: tokenizer_class is {value_text(name)}, which does not exist; correct it there"
-            )
-    return {"config": config}
+    if file.exists():
+        read_object(file, TOKENIZER_FIELDS)
+    try:
+        return {"config": library_config(directory)}
+    except EngineError:  # most tokenizers name their own class
+        return {"config": transformers.PreTrainedConfig()}
 
 
 def _check_plain(directory: Path) -> None:
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)
-
-
-def _check_token_numbers(file: Path) -> None:
-    """Refuse a vocabulary with an id too large for memory, without parsing the file."""
-    content = file.read_bytes()
-    for found in _LARGE.finditer(content):
-        before = content[max(0, found.start() - 10) : found.start()]
-        if not before.endswith((b"max_length", b"\\")):  # a length, or inside a text
-            number = value_text(int(found[1][:20]))
-            raise EngineError(f"{file} has the token id {number}, which is too large; correct it there")
-
-
-def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
-    """Compare the sizes in a configuration with those of the stored tensors.
-
-    Raises `EngineError` when one is far too large, naming the file (``where``), the field, its value and what is
-    stored.
-    """
-    numbered = len({found for name in entries for found in LAYER_NUMBER.findall(name)})
-    layers = max(LAYERS, 2 * numbered)
-    largest = max((each for entry in entries.values() for each in entry.shape), default=0)
-    for path, value in walk(config, where):
-        name = next((each for each in reversed(path) if each), "")
-        if name in LABELS or _IS_NO_SIZE.search(name):
-            continue
-        for number in value if isinstance(value, list) else (value,):
-            if not isinstance(number, (int, float)) or isinstance(number, bool):
-                continue
-            if _COUNTS_LAYERS.search(name) and number > layers:
-                stored = f"its tensors are of {numbered} layers"
-            elif _IS_SIZE.search(name) and not _IS_LENGTH.search(name) and number > max(LARGEST_SIZE, TIMES * largest):
-                stored = f"the largest side of a stored tensor is {largest}"
-            else:
-                continue
-            raise EngineError(
-                f"{where}: {path_text(path)} is {value_text(number)}, but {stored}; download or save the model again"
-            )
 
 
 def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -438,8 +356,8 @@ def rename_tensors(stored: Tensors, directory: Path) -> Tensors:
     try:
         config = library_config(directory)
         return _convert_names(stored, empty_model(model_class(config, stored.entries), config, stored.entries))
-    except Exception:  # transformers' internals have changed
-        return whole_model(directory)
+    except Exception as error:  # whatever a model's own code raises
+        raise EngineError(f"transformers cannot build {directory}: {first_line(error)}") from error
 
 
 def _convert_names(stored: Tensors, model: Any) -> Tensors:
@@ -488,11 +406,3 @@ def _convert(
     if tensor.shape != model.state_dict()[target].shape:
         raise EngineError(f"{target} is converted to {list(tensor.shape)}; load the model whole")
     return tensor
-
-
-def whole_model(directory: Path) -> Tensors:
-    """Load a whole model into main memory and return its parameters; `EngineError` when it cannot be loaded."""
-    try:
-        return ModuleTensors(load_pretrained(directory, "auto"))
-    except Exception as error:  # whatever a model's own loading code raises
-        raise EngineError(f"transformers cannot load {directory}: {first_line(error)}") from error

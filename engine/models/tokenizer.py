@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoints.json_files import walk
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.transformers_library import first_line, silence_transformers, tokenizer_options
 from engine.values.attention import Sentence, Spelling
@@ -19,12 +17,6 @@ from engine.values.errors import EngineError
 
 Frame = tuple[tuple[int, ...], tuple[int, ...]]
 """The ids of the special tokens before and after a sentence."""
-
-LONGEST_TEXT = 10_000_000
-"""Longest text, in characters, that a tokenizer's rewriting may make."""
-
-REWRITING = ("normalizer", "pre_tokenizer", "post_processor")
-"""Parts of a ``tokenizer.json`` that change a text or its tokens."""
 
 UNLIMITED = 1_000_000
 """Lengths from here on are no limit: a tokenizer without one states a far larger number."""
@@ -117,27 +109,6 @@ def _is_broken(raw: bytes) -> bool:
     return False
 
 
-def _text_growth(tokenizer: Mapping[str, Any]) -> int:
-    """Bound how many times longer a ``tokenizer.json`` can make a text.
-
-    A replacement can replace what another has written, if its pattern shares a character with that.
-    """
-    steps = [value for _, value in walk({name: tokenizer.get(name) for name in REWRITING}, "tokenizer.json")]
-    replacing = [each for each in steps if isinstance(each, dict) and each.get("type") == "Replace"]
-    written = {character for each in replacing for character in each["content"]}
-    once = again = 1
-    for each in replacing:
-        pattern, length = each["pattern"], len(each["content"])
-        if "Regex" in pattern:
-            again *= length + 1  # it may match between any two characters
-        elif written.isdisjoint(pattern["String"]):
-            once = max(once, length)
-        else:
-            again *= max(1, length)
-    copies = [len(each["single"]) for each in steps if isinstance(each, dict) and isinstance(each.get("single"), list)]
-    return once * again * math.prod(max(1, number) for number in copies)
-
-
 class Tokenizer(Words):
     """A model's own tokenizer, with token texts as people write them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
@@ -146,7 +117,6 @@ class Tokenizer(Words):
         backend = getattr(tokenizer, "backend_tokenizer", None)
         state = json.loads(backend.to_str()) if backend is not None else {}
         self._is_byte_level = "ByteLevel" in json.dumps(state.get("decoder"))
-        self._growth = _text_growth(state)
         length = int(tokenizer.model_max_length)
         self.limit = length if 0 < length < UNLIMITED else None
         mask = getattr(tokenizer, "mask_token_id", None)
@@ -207,8 +177,6 @@ class Tokenizer(Words):
 
     def _ids_and_marks(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which some tokenizers add; give each id, and whether it stands for no text."""
-        if self._growth * len(text) > LONGEST_TEXT:
-            raise EngineError(f"the tokenizer makes the text {self._growth} times as long; type a shorter sentence")
         try:
             encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
         except PASSED_ON:
