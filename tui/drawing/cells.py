@@ -6,7 +6,7 @@ A cell is two characters of its level, or a number; or half a character, so that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby
 from math import isfinite
 from typing import Any
@@ -77,31 +77,30 @@ def merged_cells(
     >>> [segment.text for segment in merged_cells(levels, glyphs, (Style(),) * 2, other, cursor=(1, Style()))]
     ['    ', '[', '##', ']', '####', ' ?  ']
     """
+    kinds = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)
+    runs = kinds.astype(np.int16)
+    at, set_off = cursor or (-1, Style())
     if cursor is not None:
-        at, set_off = cursor
-        paint = partial(merged_cells, glyphs=glyphs, styles=styles, others=others)
-        yield from paint(levels[:at], figures=figures[:at])
-        (cell,) = paint(levels[at : at + 1])
-        if figures and figures[at].strip():
+        runs[at] = -1
+    for start, end in runs_of(runs):
+        kind = int(kinds[start])
+        if kind in others:
+            text, style = others[kind]
+            text *= end - start
+        else:
+            text = "".join(figures[start:end] if figures else (glyphs[level] for level in levels[start:end]))
+            style = styles[kind]
+        if start != at:
+            yield Segment(text, style)
+        elif figures and figures[at].strip():
             yield Segment(figures[at], set_off)
-        elif len(cell.text) == 1:
+        elif len(text) == 1:
             yield Segment("◆", set_off)
         else:
             yield Segment("[", set_off)
-            if inside := cell.text[1:-1]:
-                yield Segment(inside, cell.style)
+            if text[1:-1]:
+                yield Segment(text[1:-1], style)
             yield Segment("]", set_off)
-        yield from paint(levels[at + 1 :], figures=figures[at + 1 :])
-        return
-    runs = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)
-    for start, end in runs_of(runs):
-        kind = int(runs[start])
-        if kind in others:
-            text, style = others[kind]
-            yield Segment(text * (end - start), style)
-        else:
-            texts = figures[start:end] if figures else (glyphs[level] for level in levels[start:end])
-            yield Segment("".join(texts), styles[kind])
 
 
 def halved_cells(

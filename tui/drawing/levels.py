@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -243,58 +243,40 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
     if not levels.largest and (levels.is_signed or levels.scale != "log"):
         return Text("no difference" if levels.is_signed else "no weight above 0", no_wrap=True)
     before = f"{pooled}{'  ' if pooled else ''}{'linear' if levels.scale == 'sink' else levels.scale} "
-    if levels.is_signed:
-        texts = _signed(levels, colours, before)
-    else:
-        texts = _unsigned(levels, colours, before, is_pooled=bool(pooled))
+    ends = {"log": "the maximum", "sink": "largest beyond the first key"}
+    end = ends.get(levels.scale, "largest of the map" if pooled else "largest weight of the map")
+    legends, end = (_signed_legends, "difference") if levels.is_signed else (_unsigned_legends, end)
+
+    def paint(shown: Iterable[int]) -> Text:
+        if levels.ink is Ink.COLOUR:
+            return Text.assemble(*((" ", colours[level]) for level in shown))
+        return Text("".join(levels.cells[level] for level in shown))
+
+    texts = [Text.assemble(*parts, no_wrap=True) for parts in legends(levels, paint, before, f" = {end}")]
     return next((text for text in texts if text.cell_len <= width), texts[-1])
 
 
-def _unsigned(levels: Levels, colours: Sequence[Style], before: str, *, is_pooled: bool) -> list[Text]:
-    """Write legends of weights, longest first."""
-    ink, scale = levels.ink, levels.scale
-    bounds = bounds_of(scale, levels.largest, ink.levels)
-    low, high = brief_number(bounds[0]), brief_number(bounds[-1])
-    ends = {"log": "the maximum", "sink": "largest beyond the first key"}
-    words = f" = {ends.get(scale, 'largest of the map' if is_pooled else 'largest weight of the map')}"
-    begin = f"{before}{'≤' if scale == 'log' else ''}{low}"
+_Paint = Callable[[Iterable[int]], Text]
+"""Shows some levels side by side."""
 
-    def assemble(groups: int, words: str = "") -> Text:
-        text, size = Text(begin, no_wrap=True), ink.levels // groups
-        for start in range(0, ink.levels, size):
-            text.append(" ")
-            for level in range(start, start + size):
-                _append(text, levels, colours, level)
-            text.append(f" {brief_number(bounds[start + size])}")
-        return text.append(words)
 
-    texts = [assemble(4, words), assemble(4), assemble(1, words), assemble(1)]
+def _unsigned_legends(levels: Levels, paint: _Paint, before: str, words: str) -> Iterator[list[str | Text]]:
+    """Yield legends of weights, longest first."""
+    count, scale = levels.ink.levels, levels.scale
+    bounds = [brief_number(bound) for bound in bounds_of(scale, levels.largest, count)]
+    for groups, end in ((4, words), (4, ""), (1, words), (1, "")):
+        parts: list[str | Text] = [f"{before}{'≤' if scale == 'log' else ''}{bounds[0]}"]
+        for stop in range(count // groups, count + 1, count // groups):
+            parts += [" ", paint(range(stop - count // groups, stop)), f" {bounds[stop]}"]
+        yield [*parts, end]
     for step in (1, 2, 4):
-        text = Text(f"{low} ", no_wrap=True)
-        for level in range(step - 1, ink.levels, step):
-            _append(text, levels, colours, level)
-        texts.append(text.append(f" {high}"))
-    return texts
+        yield [f"{bounds[0]} ", paint(range(step - 1, count, step)), f" {bounds[-1]}"]
 
 
-def _signed(levels: Levels, colours: Sequence[Style], before: str) -> list[Text]:
-    """Write legends of differences, longest first."""
-    top = brief_number(1.0 if levels.scale == "log" else levels.largest)
-
-    def assemble(begin: str, words: str = "", step: int = 1) -> Text:
-        text = Text(f"{begin}-{top} ", no_wrap=True)
-        for level in range(0, 2 * levels.steps + 1, step):
-            if level == levels.steps:
-                text.append(" 0 ")
-            else:
-                _append(text, levels, colours, level)
-        return text.append(f" +{top}{words}")
-
-    return [assemble(before, " = difference"), assemble(before), assemble(""), assemble("", step=levels.steps)]
-
-
-def _append(text: Text, levels: Levels, colours: Sequence[Style], level: int) -> None:
-    if levels.ink is Ink.COLOUR:
-        text.append(" ", colours[level])
-    else:
-        text.append(levels.cells[level])
+def _signed_legends(levels: Levels, paint: _Paint, before: str, words: str) -> Iterator[list[str | Text]]:
+    """Yield legends of differences, longest first."""
+    top, steps = brief_number(1.0 if levels.scale == "log" else levels.largest), levels.steps
+    falls, rises = range(steps), range(steps + 1, 2 * steps + 1)
+    for begin, end in ((before, words), (before, ""), ("", "")):
+        yield [f"{begin}-{top} ", paint(falls), " 0 ", paint(rises), f" +{top}{end}"]
+    yield [f"-{top} ", paint(falls[:1]), " 0 ", paint(rises[-1:]), f" +{top}"]

@@ -414,6 +414,10 @@ class Heatmap(ScrollArea, can_focus=True):
     def _is_halved(self) -> bool:
         return self._viewport.is_whole and self._can_halve and not self._is_single
 
+    @property
+    def _can_zoom_in(self) -> bool:
+        return self._is_halved or self._viewport.block > 1
+
     def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
         (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
         if not width or not height:
@@ -451,7 +455,6 @@ class Heatmap(ScrollArea, can_focus=True):
             self._fetch()
             if viewport.block == before.block:
                 self._paint()  # the same part in cells of another size
-            self._update_zoom_key()
         else:
             self._repaint_cursor(before)
         self.post_message(self.CursorMoved(self))
@@ -537,15 +540,15 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def action_zoom(self, is_in: bool) -> None:
         """Halve or double the queries and keys per cell."""
-        viewport, is_halved = self._viewport, self._is_halved
+        viewport = self._viewport
         if not self._has_map():
             return
-        if is_in and viewport.block == 1 and not is_halved:
+        if is_in and not self._can_zoom_in:
             self.post_message(Notice(SINGLE))
         elif not is_in and (viewport.is_whole or self._is_single):
             self.post_message(Notice("the whole map is in view"))
         elif is_in:
-            self._zoom(viewport.block if is_halved else viewport.block // 2)
+            self._zoom(viewport.block if self._is_halved else viewport.block // 2)
         else:
             is_all = viewport.block * 2 >= self._whole_block + self._can_halve
             self._zoom(None if is_all else viewport.block * 2)
@@ -578,14 +581,6 @@ class Heatmap(ScrollArea, can_focus=True):
         """Switch between numbers and colours, in all maps."""
         self.post_message(NumbersToggled(not self.is_numbered))
 
-    def _update_zoom_key(self) -> None:
-        if not self.size:
-            return  # a hidden map has no size; it will most likely have the old one again
-        can_zoom_in = self._is_halved or self._viewport.block > 1
-        before, self.zooms = self.zooms, "" if self._is_single else "in" if can_zoom_in else "out"
-        if self.zooms != before:
-            self.refresh_bindings()
-
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked cell; a click on a label moves it to that row or column alone."""
         offset, pooled, axes = event.get_content_offset(self), self.pooled, self._axes
@@ -605,7 +600,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self._fetch()
         if self.part is part:
             self._paint()
-        self._update_zoom_key()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         """Fetch what has come into view."""
@@ -675,7 +669,10 @@ class Heatmap(ScrollArea, can_focus=True):
         self.reveal()
         if self.virtual_size != before:
             self.call_after_refresh(self.reveal)  # a new size can be scrolled only once it is laid out
-        self._update_zoom_key()
+        if self.size:  # else it is hidden, and will most likely have the old size again
+            zooms, self.zooms = self.zooms, "" if self._is_single else "in" if self._can_zoom_in else "out"
+            if self.zooms != zooms:
+                self.refresh_bindings()
 
     def _repaint_cursor(self, before: Viewport) -> None:
         self.reveal()

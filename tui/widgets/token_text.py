@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -78,7 +78,7 @@ class TokenText(ItemArea):
         styles: tuple[Style, ...],
         cursor: int,
     ) -> None:
-        """Paint tokens; repaint only the lines that change.
+        """Paint tokens.
 
         Parameters
         ----------
@@ -86,25 +86,16 @@ class TokenText(ItemArea):
         levels : of the tokens' weights.
         ink, cells, styles : what tells the levels apart, as in a map.
         """
-        before = (self._labels, self._ink, self._styles, self._special)
-        is_other = before != (labels, ink, styles, special) or len(levels) != len(self._levels)
-        changed = set() if is_other else set(np.flatnonzero(levels != self._levels).tolist())
-        changed |= {self.cursor, cursor} if self.cursor != cursor else set()
         self._labels, self._special, self._levels = labels, special, levels
         self._ink, self._cells, self._styles, self.cursor = ink, cells, styles, cursor
         self._lay_out()
-        if is_other:
-            self.refresh()
-        else:
-            self._refresh_tokens(changed)
+        self.refresh()
         self.reveal()
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the tokens, or nothing."""
+        self._message = message
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
-        if message != self._message:
-            self._message = message
-            self.refresh()
 
     def count_lines(self, labels: tuple[str, ...], ink: Ink, width: int, most: int) -> int | None:
         """Count the lines that all tokens take in a pane; None if they are more than ``most``."""
@@ -116,17 +107,6 @@ class TokenText(ItemArea):
     def _gap(self, ink: Ink) -> int:
         """Count the cells after a token: the bar or brackets, and the glyphs of its level."""
         return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
-
-    def _refresh_tokens(self, tokens: set[int]) -> None:
-        top, height = self.scroll_offset.y, self.size.height
-        lines: set[int] = set()
-        for token in tokens:
-            first = self._flow.begins[token]
-            last = self._flow.begins[token + 1] if token + 1 < len(self._flow.begins) else len(self._flow.lines) - 1
-            lines.update(range(first, last + 1))
-        regions = [Region(0, y - top, self.size.width, 1) for y in sorted(lines) if top <= y < top + height]
-        if regions:
-            self.refresh(*regions)
 
     def _lay_out(self) -> None:
         """Break the tokens into lines, unless nothing that it depends on has changed.
