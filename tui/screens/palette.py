@@ -51,7 +51,7 @@ class Palette(Modal[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Leave", show=False, id="palette.leave"),
+        Binding("escape", "leave", "Leave", show=False, id="palette.leave"),
         Binding("down,ctrl+n", "move('cursor_down')", "Next command", show=False, id="palette.down"),
         Binding("up,ctrl+p", "move('cursor_up')", "Previous command", show=False, id="palette.up"),
         Binding("pagedown", "move('page_down')", "A page down", show=False, id="palette.page_down"),
@@ -83,6 +83,10 @@ class Palette(Modal[None]):
         """List views first, then the other commands in the order of the help."""
         self.set_focus(self._field)
         self._fill("")
+
+    def action_leave(self) -> None:
+        """Close, unless this is closed already and the key came for it nevertheless."""
+        self.dismiss()
 
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:
@@ -167,7 +171,7 @@ class Palette(Modal[None]):
 
 
 class _Words(Field):
-    leaving = "screen.dismiss"
+    leaving = "screen.leave"
 
 
 class _Matches(Choices, can_focus=False):

@@ -226,8 +226,7 @@ class CellGrid(ScrollArea, can_focus=True):
         """Repaint the rows of some cells, and the labels above them."""
         width, top = self.outer_size.width, 1 - self.scroll_offset.y
         lines = [self.lines_of_row(row) for row in {row for row, _ in cells}]
-        rows = (Region(0, top + each.start, width, len(each)) for each in lines)
-        self.refresh(Region(0, 0, width, 1), *(each for each in rows if each.bottom > 0 and each.y < self.size.height))
+        self.refresh(Region(0, 0, width, 1), *(Region(0, top + each.start, width, len(each)) for each in lines))
 
     def on_resize(self) -> None:
         """Choose cells for the new size."""

@@ -35,7 +35,7 @@ async def test_the_palette_goes_to_heads_and_views_and_runs_commands(tiny_model:
         assert (await search(app, pilot, "1.2"))[0] == "L1H2"
         await press(pilot, "enter")
         assert app.session.shown.selected == Head("decoder", 1, 2)
-        assert (await search(app, pilot, "03"))[0] == "L0H3"
+        assert (await search(app, pilot, "0.3"))[0] == "L0H3"
         await press(pilot, "escape")
         assert app.screen is app.screen_stack[0]
         assert "Circuits  (4)" in await search(app, pilot, "circuits")
@@ -148,4 +148,15 @@ async def test_leaving_before_the_palette_is_mounted_is_no_error() -> None:
                 await asyncio.sleep(0)
             assert isinstance(app.screen, Palette)
             await leave(app)
+        assert app.unexpected_error is None
+
+
+async def test_a_second_key_that_leaves_the_palette_does_not_close_the_explorer() -> None:
+    async with explorer("demo") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        field = app.screen.query_one(Field)
+        app.screen.dismiss()
+        await field.action_copy()
+        await settle(pilot)
+        assert app.screen is app.main
         assert app.unexpected_error is None
