@@ -103,7 +103,8 @@ async def test_boxes_have_their_keys_too() -> None:
         assert isinstance(app.focused, Menu)
         await press(pilot, "shift+tab", "ctrl+u", "super+c", "escape")
         await press(pilot, "ctrl+p", "L", "0", "H")
-        assert isinstance(app.screen, Palette)
+        on_top: object = app.screen
+        assert isinstance(on_top, Palette)
         await type_keys(pilot, "down", "up", "pagedown", "pageup", "ctrl+end", "ctrl+home")
         assert "Back" in foot(app)
         assert app.screen_stack[0].query_one(KeyLine).display
