@@ -36,9 +36,8 @@ def explore(
 
     Raises
     ------
-    EngineError : when there is no terminal, or no attention is found in the model, saying why.
+    EngineError : when there is no terminal or no such theme, or no attention is found in the model, saying why.
     SystemExit : when a signal asks the program to end, with the status that a shell gives to that.
-    click.BadParameter : when there is no such theme.
     """
     from engine.service.engine import Engine
     from tui.app.start import Start

@@ -23,7 +23,6 @@ from textual.binding import BindingType
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.progress import DONE, Progress
-from engine.values.views import VIEWS
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
@@ -78,7 +77,6 @@ class Explorer(TerminalApp):
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
-
     ACTION_TARGETS: ClassVar[set[str]] = {"views"}
     BINDINGS: ClassVar[list[BindingType]] = [
         shared_key("check", "", "check", "Check the heads against the model", OF_VIEWS),
@@ -107,7 +105,6 @@ class Explorer(TerminalApp):
     def get_default_screen(self) -> MainScreen:
         """Make the screen."""
         self.main = MainScreen(self.sentences, id="_default")
-        self.name_keys()
         return self.main
 
     @property
@@ -130,8 +127,7 @@ class Explorer(TerminalApp):
             loop.add_signal_handler(name, self._hang_up, name)
         if self.start.model is not None:
             self.main.top_line.show(f"opening {self.start.model} …")
-        if self.start.config is not None and self.start.config.keys:
-            self.set_keymap(self.start.config.keys)
+        self.set_keymap(self.start.config.keys if self.start.config is not None else {})
         self.main.tree_widget.focus()
         self.main.call_later(self.call_later, self._begin)  # behind what paints the first frame
 
@@ -287,8 +283,8 @@ class Explorer(TerminalApp):
         if (text := self.session.shown.waiting_text) is not None:
             main.read(text)
 
-        def keep(layer: Head, is_whole: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
-            self.call_later(self._keep_swept, stores, layer, is_whole, group, progress)  # from another thread
+        def keep(*swept: Any) -> None:
+            self.call_later(self._keep_swept, stores, *swept)  # from another thread
 
         self._sweep = self.engine.sweep(keep)
         await main.measure_memory()
@@ -365,14 +361,10 @@ class Explorer(TerminalApp):
             stores.spectra.put(layer, is_whole, group)
             self.main.show_progress(DONE if progress.finished and is_whole else progress)
 
-    def action_models(self) -> None:
-        """Open the list of models over the present model."""
+    def action_models(self, named: str = "") -> None:
+        """Open the list of models over the present model; a named one is opened at once."""
         if self.main.stores is not None:
-            self.choose_model()
-
-    def action_open_named(self, named: str) -> None:
-        """Open another model by its name."""
-        self.choose_model(named=named)
+            self.choose_model(named=named)
 
     def action_compare_with(self, named: str) -> None:
         """Compare with a second model instead of the present one; without a name, with none."""
@@ -459,16 +451,13 @@ class Explorer(TerminalApp):
     # --- keys, themes, help
 
     def action_help(self) -> None:
-        """Show the keys that work now; without a second model, none of the views of two."""
+        """Show the keys that work now."""
         from tui.screens.help_screen import HelpScreen, describe_keys
 
         self.clear_notifications()
-        of_two = {f"view('{view.name}')" for view in VIEWS.values() if "vs" in view.needs}
-        left_out = frozenset() if self.engine.is_comparing else of_two
-        active = (each for each in self.screen.active_bindings.values() if each.binding.action not in left_out)
         stores, selected = self.main.stores, self.session.shown.selected
         marks = () if stores is None or selected is None else stores.outline.layer(selected).marks
-        self.push_screen(HelpScreen(describe_keys(self, active), marks, self.misconfigured))
+        self.push_screen(HelpScreen(describe_keys(self), marks, self.misconfigured))
 
     def action_check(self) -> None:
         """Check the heads against the model's own numbers."""
@@ -494,12 +483,8 @@ class Explorer(TerminalApp):
         self.notify(f"theme {short}{few}", timeout=2)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
-        """Take other keys, or none, and show them where a text names keys."""
+        """Take other keys, or none, and name them in the empty sentence line."""
         super().set_keymap({name: keys or f"{UNBOUND}{name}" for name, keys in keymap.items()})
-        self.name_keys()
-
-    def name_keys(self) -> None:
-        """Name the keys in the empty sentence line."""
         begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
         self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 

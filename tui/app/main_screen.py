@@ -30,9 +30,9 @@ from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, to
 from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
-from tui.toolkit.application import Work, start_work
+from tui.toolkit.application import start_work
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
-from tui.toolkit.screen import TerminalScreen, is_displayed
+from tui.toolkit.screen import TerminalScreen
 from tui.views.guide import Guide
 from tui.views.sentence_input import SentenceInput
 from tui.views.tree import HeadTree
@@ -192,22 +192,13 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.notify(note, severity="warning")
         return stores
 
-    def _run(self, work: Work, group: str) -> None:
-        """Start work that ends with the views of this model; newer work of the group replaces it."""
-
-        async def quietly() -> None:
-            with suppress(Superseded):
-                await work()
-
-        start_work(self.views, quietly, group)
-
     def _follow(self, changed: frozenset[str]) -> None:
         if changed & SUBJECTS:
             self.key_line.clear_message()
         if "selected" in changed and self.stores is not None:
             self.draw_guide()
             if self.session.shown.selected is None:
-                self._run(self.measure_memory, "memory")
+                start_work(self.views, self.measure_memory, "memory")
 
     def _draw_soon(self) -> None:
         self.views.draw_soon()
@@ -237,7 +228,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.sentences.has_read(sentence.text)
             self.sentence_input.show_read(sentence.text, sentence)
         if self.stores is not None and not self.stores.labels.is_known:
-            self._run(self._label, "labels")
+            start_work(self.views, self._label, "labels")
 
     async def _label(self) -> None:
         """If this fails, the next sentence tries again."""
@@ -353,7 +344,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         elif self.stores is not None:
             self.prompt.ask(Search(self.views, self.tree_widget))
 
-    async def action_filter(self, text: str = "") -> None:
+    def action_filter(self, text: str = "") -> None:
         """Ask which rows of the active view to show; a text given is the answer."""
         from tui.screens.questions import FilterRows
         from tui.views.table_view import TablePane
@@ -362,7 +353,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             question = FilterRows(pane)
             self.prompt.ask(question, text or question.text)
             if text:
-                await self.prompt.input.action_submit()
+                self.prompt.action_submit()
 
     def action_jump(self) -> None:
         """Ask where to go or what to do."""
@@ -458,12 +449,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.set_focus(self.sentence_input)
 
     def action_leave_sentence(self) -> None:
-        """Go back from the sentence to what had the focus, or to the tree if that is gone."""
+        """Go back from the sentence to what had the focus."""
         self.sentence_input.restore()
-        if self.before_field is not None and self.before_field.focusable and is_displayed(self.before_field):
-            self.set_focus(self.before_field)
-        else:
-            self.action_tree()
+        self.leave_field()
 
     def action_read_sentence(self) -> None:
         """Read the sentence, and go to its map at once."""
@@ -513,7 +501,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         from tui.export.files import ExportFiles
 
         if self._exporting is None:
-            self._exporting = ExportFiles(self.views)
+            assert self.stores is not None
+            self._exporting = ExportFiles(self.views, self.stores)
         return self._exporting
 
     def action_copy(self, what: str) -> None:
@@ -544,6 +533,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
                 start_work(self, partial(self._export, *chosen), "export", is_alone=False)
 
         self.app.clear_notifications()
+        if self.stores is None:
+            self.key_line.show_message("no model is open yet")
+            return
         await self.app.push_screen(ExportScreen(self.exporting, name), take)
 
     async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:

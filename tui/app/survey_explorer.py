@@ -65,9 +65,9 @@ class SurveyExplorer(TerminalApp):
         self.main.on_change = self._changed
         return self.main
 
-    @on(SurveyScreen.Opened)
-    def _opened(self) -> None:
-        start_work(self, self._begin, "begin")
+    def on_mount(self) -> None:
+        """Read the survey once the screen has its parts."""
+        self.main.call_later(start_work, self, self._begin, "begin")
 
     async def _begin(self) -> None:
         """Find out what the survey measures, and wait for its first table where there is none yet."""
@@ -166,4 +166,4 @@ class SurveyExplorer(TerminalApp):
         """Show the keys that work now."""
         from tui.screens.help_screen import HelpScreen, describe_keys
 
-        self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values()), (), ()))
+        self.push_screen(HelpScreen(describe_keys(self)))

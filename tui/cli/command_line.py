@@ -20,6 +20,7 @@ from tui.app.start import Start
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
     check_epsilon,
+    checked,
     comparing_options,
     complete_model,
     complete_theme,
@@ -41,13 +42,11 @@ COMMANDS = ("check", "completion", "config", "export", "info", "survey")
 """The commands beside the explorer; their modules are imported when one of them, or the help, is asked for."""
 
 
-def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Take a theme by its full or short name."""
-    if value is None:
-        return None
+def named_theme(name: str) -> str:
+    """Give the full name of a theme; `EngineError` where there is none of that name."""
     from tui.toolkit.themes import find_theme
 
-    return find_theme(value)
+    return find_theme(name)
 
 
 def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -165,7 +164,7 @@ def command() -> None:
 @click.option(
     "--theme",
     metavar="NAME",
-    callback=check_theme,
+    callback=checked(named_theme),
     shell_complete=complete_theme,
     help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
 )

@@ -86,14 +86,6 @@ SETTINGS = {
 """All settings by name; the file may also set keys."""
 
 
-class Effective(NamedTuple):
-    """A setting in effect: its value as written in the file, and where it was set."""
-
-    setting: Setting
-    value: str
-    origin: str
-
-
 def config_file() -> Path:
     """Give the path of the configuration file, which may not exist."""
     named = os.environ.get(FILE_VARIABLE)
@@ -193,8 +185,8 @@ def current_config() -> Config:
     return config
 
 
-def effective(command: click.Command) -> tuple[Config, list[Effective]]:
-    """Give the settings in effect for a command without options."""
+def effective(command: click.Command) -> tuple[Config, list[tuple[str, str, str]]]:
+    """Give the settings in effect for a command without options: name, value as in the file, and where it was set."""
     from tui.cli.standard_streams import ascii_reason
     from tui.state.saved_state import recall_theme, theme_file
     from tui.toolkit.themes import known_theme, short_theme
@@ -219,7 +211,7 @@ def effective(command: click.Command) -> tuple[Config, list[Effective]]:
                 written, origin = "true", reason
             elif name == "threads":
                 written, origin = str(threads), origin if asked_for is None else "OMP_NUM_THREADS"
-        found.append(Effective(setting, written, origin))
+        found.append((name, written, origin))
     return config, found
 
 
@@ -229,12 +221,12 @@ def _write(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
+def describe(config: Config, settings: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """Yield a line for the file's path, for each setting and for each binding that the file changes."""
     state = "" if config.path.exists() else "  (not there; attn-tui config --init writes it)"
     yield f"{'file':<12}{config.path}{state}"
-    for each in settings:
-        yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
+    for name, value, origin in settings:
+        yield f"{name:<12}{value:<14}  {origin}"
     if config.keys:
         from tui.app.keymap import readable
 

@@ -23,12 +23,22 @@ from tui.cli.standard_streams import is_stream_error, unwritable
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Take an ε between 0 and 1."""
-    try:
-        return Query(epsilon=value).epsilon
-    except EngineError as error:
-        raise click.BadParameter(str(error)) from error
+def checked(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make an option's callback of a function that raises `EngineError` for a value that it refuses."""
+
+    def check(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else read(value)
+        except EngineError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return check
+
+
+check_epsilon = checked(lambda value: Query(epsilon=value).epsilon)
+
+check_device = checked(lambda name: EngineOptions(device=name.lower()).device)
+"""Whether this machine has the device turns out when it is used."""
 
 
 def any_case(words: Iterable[str]) -> click.Choice[str]:
@@ -46,25 +56,15 @@ def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return plain if plain in ("all", "mean") else value
 
 
-def token_position(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Take the number of a token, or ``all``."""
-    if value is None:
-        return None
-    place = value.strip().lower()
+def token_position(typed: str) -> int | str:
+    """Take the number of a token, or ``all``; `EngineError` otherwise."""
+    place = typed.strip().lower()
     if place == "all" or place.isdecimal():
         return place if place == "all" else int(place)
-    raise click.BadParameter("give the number of a token, from 0, or all (lens)")
+    raise EngineError("give the number of a token, from 0, or all (lens)")
 
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-
-
-def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Take the name of a device; whether this machine has it turns out when it is used."""
-    try:
-        return EngineOptions(device=value.lower()).device
-    except EngineError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 class Fish(FishComplete):
@@ -112,7 +112,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     "position": click.option(
         "--position",
         metavar="Q",
-        callback=token_position,
+        callback=checked(token_position),
         help="A token of the sentence, from 0; all (lens).  [default: the last]",
     ),
     "key": click.option(
@@ -176,7 +176,7 @@ running_options = _decorator(
     click.option(
         "--device",
         default="auto",
-        callback=_device,
+        callback=check_device,
         shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
         help="auto, cpu, cuda, cuda:N or mps.",
     ),

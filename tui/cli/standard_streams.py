@@ -7,18 +7,14 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TextIO
 
 from engine.values.display_text import visible_lines
 
 VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
 """The first of them that is set decides the terminal's character encoding."""
-
-FIRST_ENVIRONMENT = Path("/proc/self/environ")
-"""The environment that the process was started with, on Linux; Python sets ``LC_CTYPE`` in the C locale (PEP 538)."""
 
 
 class ClosedStream(io.TextIOBase):
@@ -109,30 +105,12 @@ def unwritable(error: OSError) -> str:
 
 
 def ascii_reason() -> str:
-    """Give the variable by which the terminal shows only ASCII, such as ``LANG=C``; empty where none says so."""
-    return ascii_reason_in(_environment())
+    """Give the variable by which the terminal shows only ASCII, such as ``LANG=C``; empty where none says so.
 
-
-def ascii_reason_in(environment: Mapping[str, str]) -> str:
-    """Give the variable of an environment by which the terminal shows only ASCII.
-
-    Examples
-    --------
-    >>> ascii_reason_in({"LANG": "C"}), ascii_reason_in({"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"})
-    ('LANG=C', 'LC_ALL=POSIX')
-    >>> ascii_reason_in({"LANG": "de_DE@euro"}), ascii_reason_in({"LC_ALL": "", "LC_CTYPE": "C.utf8", "LANG": "C"})
-    ('', '')
+    In the C locale Python itself sets ``LC_CTYPE`` to C.UTF-8 (PEP 538), which says nothing of the terminal.
     """
     for name in VARIABLES:
-        if value := environment.get(name):
+        value = os.environ.get(name)
+        if value and (name, value) != ("LC_CTYPE", "C.UTF-8"):
             return f"{name}={value}" if value in ("C", "POSIX") else ""
     return ""
-
-
-def _environment() -> Mapping[str, str]:
-    try:
-        first = FIRST_ENVIRONMENT.read_bytes()
-    except OSError:
-        return os.environ
-    pairs = (each.partition("=") for each in os.fsdecode(first).split("\0"))
-    return {name: value for name, _, value in pairs}

@@ -39,9 +39,6 @@ LARGEST = 74_994
 SHORTEST = 16
 """The fewest bytes of a row of a map's table."""
 
-MOST_WEIGHTS = 1_000_000
-"""The largest map whose table is searched for a row."""
-
 NOTHING = "nothing under the cursor to copy"
 
 
@@ -182,17 +179,10 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
 
 
 async def _rows_of_several(pane: ComparePane) -> tuple[Sequence[Row], str]:
-    cell_key = f"{key_of(pane.app, 'app.copy_cell')} copies what is under the cursor"
-    pooled = pane.maps.leading.pooled
-    size = 0 if pooled is None else len(pooled.query_tokens) * len(pooled.key_tokens)
-    if pane.side is Side.DIFFERENCE and size > MOST_WEIGHTS:
-        raise EngineError(
-            f"the difference of so long a sentence has too many rows to search; {cell_key}, "
-            f"{key_of(pane.app, 'app.export')} writes all of it"
-        )
     place, description = _place(pane)
     if not (rows := _rows_where(await pane.whole_table(), **place)):
-        raise EngineError(f"the table has no row for this place alone; {cell_key}")
+        key = key_of(pane.app, "app.copy_cell")
+        raise EngineError(f"the table has no row for this place alone; {key} copies what is under the cursor")
     return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
 
 
@@ -206,8 +196,7 @@ def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
 
 
 def _rows_where(table: AnyTable, **wanted: Cell) -> list[Row]:
-    places = [table.columns.index(name) for name in wanted]
-    return [row for row in table.rows if [row[place] for place in places] == [*wanted.values()]]
+    return [row for piece in table.pieces() for row in piece.frame.filter(**wanted).rows()]
 
 
 def _without_rows(pane: TablePane) -> EngineError:

@@ -129,8 +129,10 @@ class ExportFiles:
     folder : for the files; None is the folder where the program was started.
     """
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, stores: Stores) -> None:
         self._views = views
+        self._stores = stores
+        self._outline = stores.outline
         self._app = views.app
         self._written: Path | None = None
         self.choice = Choice()
@@ -140,17 +142,6 @@ class ExportFiles:
     def view(self) -> str:
         """The active view."""
         return self._views.active.view
-
-    @property
-    def outline(self) -> ModelOutline:
-        """The open model; `EngineError` when none is open."""
-        return self._stores.outline
-
-    @property
-    def _stores(self) -> Stores:
-        if self._views.stores is None:
-            raise EngineError("no model is open yet; nothing was written")
-        return self._views.stores
 
     # --- what can be written
 
@@ -195,7 +186,7 @@ class ExportFiles:
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        outline, shown, pane = self.outline, self._views.session.shown, self._views.active
+        outline, shown, pane = self._outline, self._views.session.shown, self._views.active
         if what is What.SCREEN:
             return file_stem(outline, pane.selected_stack, subject_of(shown.selected), "screen")
         if what is What.MATRICES:
@@ -215,7 +206,7 @@ class ExportFiles:
     def command(self) -> str:
         """Give the command that writes the whole model's table; `EngineError` when it lacks its sentence."""
         request, options = self._whole_model(self._table_name()), self._stores.engine.options
-        words = ["attn-tui", "export", self.outline.name, request.view]
+        words = ["attn-tui", "export", self._outline.name, request.view]
         given = {name: value for name, value in request.options.items() if name != "vs"}
         given |= {"revision": options.revision, "base": options.base, "layout": options.layout}
         if "vs" in request.options:
@@ -256,7 +247,7 @@ class ExportFiles:
             asked |= {"fold_norm": shown.folds or None, "norms": True}
         asked["distance"] = shown.distance
         if off.heads:
-            several = len(self.outline.stacks) > 1
+            several = len(self._outline.stacks) > 1
             asked["off"] = (" ".join(f"{head.stack}.{head}" if several else str(head) for head in off.heads),)
             asked["by_mean"] = off.by_mean or None
         fitting = {option: value for option, value in asked.items() if option in options and value is not None}
@@ -318,7 +309,7 @@ class ExportFiles:
             return await self._view_work(path, choice.format)
         is_matrices = choice.what is What.MATRICES
         request = self._matrices() if is_matrices else self._whole_model(self._table_name())
-        format, engine, outline, said = choice.ending[1:], self._stores.engine, self.outline, self._said_before
+        format, engine, outline, said = choice.ending[1:], self._stores.engine, self._outline, self._said_before
 
         def write(check: Check) -> str:
             def step(progress: Progress) -> None:
@@ -336,7 +327,7 @@ class ExportFiles:
         table, pooled = await self._views.active.whole_table(), self._views.attention.heatmap.pooled
         is_of_map = self.view == "attention" and pooled is not None
         total = len(pooled.query_tokens) * len(pooled.key_tokens) if is_of_map and pooled is not None else 0
-        facts = facts_of(self._stores.engine, self.outline, table.name, self.shaped_by(table.name))
+        facts = facts_of(self._stores.engine, self._outline, table.name, self.shaped_by(table.name))
         reporter = ProgressReporter(self._report, self._said_before, "rows")
 
         def write(check: Check) -> str:
@@ -350,7 +341,7 @@ class ExportFiles:
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
         shows = "the screen" if what is What.SCREEN else self.view
-        title = f"{self.outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
+        title = f"{self._outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
         if what is What.SCREEN:
             picture = picture_of_screen(self._app.screen_stack[0])
         else:

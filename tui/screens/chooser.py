@@ -11,6 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.widgets import Input, OptionList, Static
 
 from engine.checkpoints.model_folders import clean_name
@@ -19,7 +20,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.progress import progress_text
-from tui.screens.modal import Box, Modal
+from tui.screens.modal import Modal
 from tui.screens.model_list import FoundList, beginning, enter_does
 from tui.toolkit.application import start_work
 from tui.toolkit.keys import key_of
@@ -73,7 +74,7 @@ KEYS: list[BindingType] = [
     Binding(
         "tab", "complete", "Complete the path or name, or to the list", show=False, id="chooser.complete", priority=True
     ),
-    Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
+    Binding("shift+tab", "field", "Back to the field", show=False, id="chooser.field_back", priority=True),
     Binding("enter", "open", "Open", id="chooser.open", priority=True),
     Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
     Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
@@ -118,7 +119,8 @@ class ChooserScreen(Modal[Opened | None]):
         """Stack the field, the list, and the line about Enter; cover an explorer that has no model."""
         if self._is_first:
             yield Static("", id="chooser-cover")
-        with Box("open a model: type to search, a Hub id or a path", "chooser"):
+        with Vertical(id="chooser", classes="box") as box:
+            box.border_title = "open a model: type to search, a Hub id or a path"
             yield self.field
             yield self.heading_line
             yield self.list
@@ -154,8 +156,7 @@ class ChooserScreen(Modal[Opened | None]):
         self._explain()
 
     @on(Input.Changed)
-    def _narrow(self, event: Input.Changed) -> None:
-        event.stop()
+    def _narrow(self) -> None:
         self.refresh_bindings()
         self._refused = ""
         self.list.narrow(self.field.typed)
@@ -173,9 +174,8 @@ class ChooserScreen(Modal[Opened | None]):
             self._explain()
 
     @on(OptionList.OptionSelected)
-    def _open_clicked(self, event: OptionList.OptionSelected) -> None:
+    def _open_clicked(self) -> None:
         """Open the clicked model if it is complete: a click does not download."""
-        event.stop()
         model, place = self.list.chosen, self.list.place
         if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
             self.action_open()

@@ -6,23 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.geometry import Region
-from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from engine.store.export import FORMATS
 from engine.values.errors import EngineError
-from tui.drawing.text import fit_path
 from tui.export.files import Choice, ExportFiles, What, choice_of, formats_for
-from tui.screens.modal import Box, Modal
+from tui.screens.modal import Modal
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 from tui.widgets.line import Line
@@ -39,26 +36,13 @@ class Whats(Choices):
 
 
 class FileName(Field):
-    """The name of the file; without the focus it shows the end of a long path."""
+    """The name of the file, of which the end is shown."""
 
     leaving = "screen.leave"
 
-    def render_line(self, y: int) -> Strip:
-        """Draw the end of a path that is too long, unless the line has the focus."""
-        width = self.size.width
-        if self.has_focus or cell_len(self.value) <= width:
-            return super().render_line(y)
-        shown = fit_path(self.value, width)
-        return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
-
-    def on_focus(self) -> None:
+    def on_resize(self) -> None:
         """Scroll to the cursor, which was placed before the line was laid out."""
         self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Draw the end again."""
-        self.refresh()
 
 
 WRITES = {
@@ -113,7 +97,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._asked_for = name
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
-        self._begins_naming = False
         self._list = Whats(
             *(Option(Text(f"{what.value}  {exporting.describe(what)}"), id=what.name) for what in What),
             markup=False,
@@ -125,7 +108,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def compose(self) -> ComposeResult:
         """Stack the list, the format, the file and the message."""
-        with Box("export", "export"):
+        with Vertical(id="export", classes="box") as box:
+            box.border_title = "export"
             yield self._list
             yield self._format_line
             yield self._file
@@ -133,14 +117,14 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def on_mount(self) -> None:
         """Put the cursor on the last choice, and write a named file at once."""
-        self.set_focus(self._file if self._begins_naming else self._list)
+        self.set_focus(self._list)
         self._list.highlighted = list(What).index(self._choice.what)
         self._suggest()
         if self._asked_for:
             with self.prevent(Input.Changed):  # it would clear the message
                 self._file.value = self._asked_for
             self.set_focus(self._file)
-            self.action_write()
+            self.call_later(self.action_write)
 
     @property
     def _is_naming(self) -> bool:
@@ -158,7 +142,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     @on(OptionList.OptionSelected)
     def _write_selected(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
         self.action_take(str(event.option_id))
 
     def _choose(self, choice: Choice) -> None:
@@ -201,7 +184,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def action_name(self) -> None:
         """Go to the name, or back to the list."""
-        self._begins_naming = not self.is_mounted
         self.set_focus(self._list if self._is_naming else self._file)
 
     def action_take(self, what: str) -> None:
@@ -217,27 +199,15 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         else:
             self.dismiss(None)
 
-    @on(Input.Submitted)
-    def _write_named(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.action_write()
-
     @on(Input.Changed)
     def _clear_question(self, event: Input.Changed) -> None:
         """Clear the question about another name; the value differs where a name was suggested meanwhile."""
-        event.stop()
         if self._confirmed is not None and event.value == self._file.value:
             self._confirmed = None
             self.message_line.show(HINT)
 
+    @on(Input.Submitted)
     def action_write(self) -> None:
-        """Write the choice, after the letters of the name that are still in the queue."""
-        if self._is_naming:
-            self._file.call_later(self._write)
-        else:
-            self._write()
-
-    def _write(self) -> None:
         """Write the choice; ask a second time to overwrite a file or to write an unfinished table."""
         try:
             path = self._path()

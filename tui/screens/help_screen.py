@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -61,14 +61,14 @@ class Section:
     lines: tuple[Line, ...]
 
 
-def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
-    """Group the active keys: views, moving, those of the focused part, the other groups, and last those for typing.
+def describe_keys(app: App[None]) -> list[Section]:
+    """Group the keys that work now: views, moving, the focused part, the other groups, and last those for typing.
 
     Keys that move the same way everywhere are listed once.
     """
     found: dict[str, dict[str, list[Binding]]] = {}
     moves, paired = False, {name for pair in PAIRS for name in pair}
-    for each in sort_keys(active):
+    for each in sort_keys(app.screen.active_bindings.values()):
         binding = each.binding
         if binding.id is None or not is_bound(binding):
             continue  # Textual's own keys, and commands without a key
@@ -102,36 +102,18 @@ def name_of_part(node: DOMNode) -> str:
 
 def _lines(app: App[None], by_id: dict[str, list[Binding]]) -> Iterator[Line]:
     """Write a line for each pair of opposite actions and for each other action."""
-    pairs = {name: pair for pair in PAIRS for name in pair if by_id.keys() >= {*pair}}
     done = set[str]()
     for name, bindings in by_id.items():
-        if name in done or bindings[0].action in done:
+        if name in done:
             continue
-        pair = pairs.get(name, ())
-        alike = [each for others in by_id.values() for each in others if each.action == bindings[0].action]
-        shown = [by_id[one][0] for one in pair] if pair else alike
-        done |= {name, *pair, bindings[0].action}
+        pair = next((pair for pair in PAIRS if name in pair and by_id.keys() >= {*pair}), None)
+        done |= {*(pair or ())}
+        shown = bindings if pair is None else [by_id[one][0] for one in pair]
         keys, *others = dict.fromkeys(map(app.get_key_display, shown))
         for other in others:
             keys = f"{keys} {other}" if cell_len(f"{keys} {other}") <= KEYS else keys
-        names = " ".join(each.key.replace("_", " ") for each in (*shown, *alike))
-        yield Line(keys, both(*(by_id[one][0].description for one in pair)) if pair else shown[0].description, names)
-
-
-def both(one: str, other: str) -> str:
-    """Join the descriptions of two opposite actions.
-
-    Examples
-    --------
-    >>> both("Previous head", "Next head"), both("Back", "Forward")
-    ('Previous, next head', 'Back, forward')
-    """
-    first, second = one.split(), other.split()
-    while first and second and first[-1] == second[-1] and len(first) > 1:
-        first.pop()
-        second.pop()
-    shared = other.split()[len(second) :]
-    return f"{' '.join(first)}, {' '.join((*second, *shared)).lower()}"
+        names = " ".join(each.key.replace("_", " ") for one in pair or (name,) for each in by_id[one])
+        yield Line(keys, bindings[0].description if pair is None else PAIRS[pair], names)
 
 
 class HelpSearch(Field):
@@ -163,7 +145,9 @@ class HelpScreen(ListScreen):
 
     heading = "keys"
 
-    def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, sections: list[Section], marks: tuple[str, ...] = (), misconfigured: tuple[str, ...] = ()
+    ) -> None:
         super().__init__()
         wrong = Section(WRONG, tuple(Line("!", each) for each in misconfigured))
         of_marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
@@ -177,7 +161,7 @@ class HelpScreen(ListScreen):
 
     def on_resize(self) -> None:
         """List the keys in as many columns as there is room for."""
-        self._list(self._search.value.strip().lower())
+        self._list()
 
     def action_search(self) -> None:
         """Open the search line."""
@@ -195,11 +179,9 @@ class HelpScreen(ListScreen):
         self.action_keep()
 
     @on(Input.Changed)
-    def _list_found(self, event: Input.Changed) -> None:
-        self._list(event.value.strip().lower())
-
-    def _list(self, text: str) -> None:
-        """List the lines that hold a text; all of them in columns."""
+    def _list(self) -> None:
+        """List the lines that hold what is searched; all of them in columns."""
+        text = self._search.value.strip().lower()
         found = [(each, [line for line in each.lines if text in _searched(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
         above: list[RenderableType] = []

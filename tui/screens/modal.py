@@ -9,7 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.errors import NoWidget
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
@@ -61,18 +61,6 @@ class Modal(ModalScreen[ScreenResultType], SizedScreen[ScreenResultType], inheri
             with suppress(NoWidget):  # the terminal may have become smaller meanwhile
                 if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
                     self.dismiss(None)
-
-
-class Box(Vertical):
-    """The content of a modal screen; its title is in the frame, or above the content where there is no frame."""
-
-    def __init__(self, title: str, id: str) -> None:
-        super().__init__(id=id, classes="box")
-        self.border_title = title
-
-    def on_mount(self) -> None:
-        """Add the title for screens without a frame."""
-        self.mount(Static(self.border_title or "", markup=False, classes="box-title"), before=0)
 
 
 class _Lines(VerticalScroll, inherit_bindings=False):

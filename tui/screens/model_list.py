@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import IntEnum
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -23,38 +22,29 @@ from tui.widgets.menu import Menu
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 """The form of an id on the Hub."""
 
+
 SHORTEST = 4
 """Characters of the shortest ids without an organisation, such as ``gpt2``."""
 
-
-class Closeness(IntEnum):
-    """Where a text stands in a model's name; the lowest is the most likely match."""
-
-    LAST = 0
-    """It is the whole part after the slash."""
-    BEGINNING = 1
-    """The name, or the part after the slash, begins with it."""
-    WORD = 2
-    """A word in the name begins with it."""
-    WITHIN = 3
-    """It is elsewhere in the name, or only in the model's type."""
+WITHIN = 3
+"""The least likely match: elsewhere than at the beginning of a word, or only in the model's type."""
 
 
-def closeness(text: str, name: str) -> Closeness:
-    """Find where a text stands in a name.
+def closeness(text: str, name: str) -> int:
+    """Rate where a text stands in a name; the lowest is the most likely match, the highest is `WITHIN`.
 
     Examples
     --------
-    >>> [closeness("gpt2", each).name for each in ("openai/gpt2", "gpt2-medium", "tiny-gpt2", "distilgpt2")]
-    ['LAST', 'BEGINNING', 'WORD', 'WITHIN']
+    >>> [closeness("gpt2", each) for each in ("openai/gpt2", "gpt2-medium", "tiny-gpt2", "distilgpt2")]
+    [0, 1, 2, 3]
     """
     text, name = text.casefold(), name.casefold()
     last = name.rpartition("/")[2]
     if last == text:
-        return Closeness.LAST
+        return 0
     if name.startswith(text) or last.startswith(text):
-        return Closeness.BEGINNING
-    return Closeness.WORD if re.search(rf"(?<![^\W_]){re.escape(text)}", name) else Closeness.WITHIN
+        return 1
+    return 2 if re.search(rf"(?<![^\W_]){re.escape(text)}", name) else WITHIN
 
 
 def can_be_a_name(text: str, place: Place | None) -> bool:
@@ -107,7 +97,7 @@ def best_match(text: str, names: Sequence[str], place: Place | None) -> str | No
         return None
     best = min(names, key=lambda name: closeness(text, name))
     is_id = is_name and len(text) >= SHORTEST
-    return None if is_id and closeness(text, best) is Closeness.WITHIN else best
+    return None if is_id and closeness(text, best) == WITHIN else best
 
 
 HEADINGS = {

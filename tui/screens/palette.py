@@ -13,6 +13,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -21,7 +22,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, head_text
 from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
-from tui.screens.modal import Box, Modal
+from tui.screens.modal import Modal
 from tui.state.places import example, parse_place, view_names
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
@@ -75,7 +76,8 @@ class Palette(Modal[None]):
 
     def compose(self) -> ComposeResult:
         """Put the text over what fits it."""
-        with Box("commands", "palette"):
+        with Vertical(id="palette", classes="box") as box:
+            box.border_title = "commands"
             yield self._field
             yield self._list
 
@@ -90,7 +92,6 @@ class Palette(Modal[None]):
 
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:
-        event.stop()
         self._fill(event.value.strip())
 
     def _fill(self, typed: str) -> None:
@@ -147,9 +148,8 @@ class Palette(Modal[None]):
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
-    def _run(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
+    def _run(self) -> None:
         """Do what the cursor is on."""
-        event.stop()
         if self._list.highlighted is not None:
             _, _, run = self._found[self._list.highlighted]
             self.dismiss()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from functools import partial
 from glob import escape, glob
-
-import click
 
 from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
@@ -17,64 +14,56 @@ from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import OVERVIEW, Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on
+from tui.screens.prompt import Question
 from tui.state.marked_heads import off_fields, say_switched, switch_heads
 from tui.state.overview_measures import NAMES, by_spread, named_measure, overview_fields
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
-from tui.toolkit.themes import SHORT, find_theme
+from tui.toolkit.themes import SHORT, known_theme
 from tui.views.switcher import Views
 from tui.views.table_view import TablePane
 from tui.views.tree import HeadTree
 from tui.widgets.field import candidates, complete_word
 from tui.widgets.heatmap import Heatmap
 
-OPEN = "open"
-"""Precedes the name or path of a model."""
-
-VS = "vs"
-"""Precedes the name or path of a second model; alone it closes the second model."""
-
-EXPORT = "export"
-"""Precedes the name of a file."""
-
-AGAINST = "against"
-"""Precedes the token whose logit is subtracted from that of the measured token; alone it subtracts none."""
-
-EPSILON = ("epsilon", "energy", "ε")
-"""Precede the ε of the energy rank."""
-
-DISTANCE = ("distance", "delta", "δ")
-"""Precede the number of tokens by which the key comes before the query."""
-
-MEASURE = "measure"
-"""Precedes the name of a measure."""
-
 MOST_TOKENS = 999_999_999
 """The largest distance that can be typed, far beyond any context."""
-
-OFF, ON = "off", "on"
-"""Precede the names of heads."""
-
-TOKEN = "token"
-"""Precedes the number of a token of the sentence."""
 
 FOUND = "found"
 """Means the heads of the rows that a filter leaves, or of the matches of a search."""
 
 
-class WhereTo:
+class QuestionOfModel(Question):
+    """A question about the open model; a condition on columns in place of an answer filters the table of all heads."""
+
+    def __init__(self, views: Views) -> None:
+        assert views.stores is not None, "open a model first"
+        self._views = views
+        self._session = views.session
+        self._stores = views.stores
+        self._outline = views.stores.outline
+
+    @property
+    def _completes(self) -> str:
+        return f"{key_of(self._views, 'prompt.complete')} completes"
+
+    @property
+    def _filters(self) -> str:
+        return f"{key_of(self._views, 'prompt.answer')} filters the table of all heads by that"
+
+    def _filter(self, condition: str) -> None:
+        self._views.post_message(ConditionWanted(condition.strip()))
+
+
+class WhereTo(QuestionOfModel):
     """The question where to go or what to do."""
 
     label = "go to:"
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "open a model first"
-        self._views = views
-        self._session = views.session
-        self._outline = views.stores.outline
-        self._complete = key_of(views, "prompt.complete")
+        super().__init__(views)
         self._by_name: dict[str, Command] = {}
         for each in commands_on(views.app.screen):
             self._by_name.setdefault(each.name, each)
@@ -82,27 +71,23 @@ class WhereTo:
         stacks = self._outline.stacks
         self._off = OffByName(views, tree)
         self._view_names = view_names(is_comparing=views.is_comparing)
-        self._measures = (*by_spread(views.stores, self._session.shown), *NAMES)
+        self._measures = (*by_spread(self._stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (
-            *self._by_name,
-            *(f"{MEASURE} {name}" for name in self._measures),
-            *(f"{THEME}{name}" for name in themes),
-        )
-        self.names = tuple(dict.fromkeys((*places, *named, AGAINST, OFF, ON, TOKEN, VS)))
+        named = (*(f"measure {name}" for name in self._measures), *(f"{THEME}{name}" for name in themes))
+        every = (*places, *self._by_name, *named, "against", *self._off.names, "token", "vs")
+        self.names = tuple(dict.fromkeys(every))
 
     def typed(self, text: str) -> str:
         """Describe the text so far; without text, give examples."""
         if self._off.takes(text):
             return self._off.typed(text)
         if is_condition(text):
-            return _filters(self._views)
+            return self._filters
         word, _, behind = text.strip().partition(" ")
-        if word.lower() == MEASURE:
+        if word.lower() == "measure":
             return meaning(behind.strip().lower(), self._session.shown.epsilon)
         head = example(self._outline)
-        named = f"{head}  {head.layer}.{head.head}  h{head.head}  ranks"
-        return "" if text else f"{named} · {self._complete} completes"
+        return "" if text else f"{head}  {head.layer}.{head.head}  h{head.head}  ranks · {self._completes}"
 
     def completions(self, text: str) -> tuple[str, ...]:
         """List the heads, places and commands that a text may become, or files and folders after a word that takes one.
@@ -110,7 +95,7 @@ class WhereTo:
         A slash at the end of a folder lists what is in it.
         """
         word, _, behind = text.partition(" ")
-        if behind and word in (OPEN, VS, EXPORT):
+        if behind and word in ("open", "vs", "export"):
             return tuple(f"{word} {path}" for path in sorted(glob(f"{escape(os.path.expanduser(behind))}*")))
         if not self._off.takes(text):
             begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
@@ -120,43 +105,44 @@ class WhereTo:
 
     def answer(self, text: str) -> None:
         """Go there or do that; `EngineError` when the text means nothing, or more than one thing."""
-        typed = text.strip()
+        typed, selected = text.strip(), self._session.shown.selected
+        word, _, behind = typed.partition(" ")
+        word, behind = word.lower(), behind.strip()
         if not typed:
             return
         if self._off.takes(typed):
             self._off.answer(typed)
-            return
-        word, _, behind = typed.partition(" ")
-        word, behind = word.lower(), behind.strip()
-        if word == OPEN and behind:
-            self._run(f"app.open_named({behind!r})")
-        elif word == VS:
+        elif word == "open" and behind:
+            self._run(f"app.models({behind!r})")
+        elif word == "vs":
             self._run(f"app.compare_with({behind!r})")
-        elif word == EXPORT and behind:
+        elif word == "export" and behind:
             self._run(f"screen.export({behind!r})")
+        elif word == THEME.strip():
+            self._run(f"app.choose_theme({self._theme(behind.lower())!r})")
         elif is_condition(typed):
-            self._views.post_message(ConditionWanted(typed))
-        elif word == AGAINST:
+            self._filter(typed)
+        elif word == "against":
             self._session.change(against=behind or None)
-        elif word in EPSILON:
+        elif word in ("epsilon", "energy", "ε"):
             self._session.change(epsilon=_epsilon(behind))
-        elif word in DISTANCE and behind:
+        elif word in ("distance", "delta", "δ") and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
-        elif word == MEASURE:
+        elif word == "measure":
             self._show_measure(behind)
         elif typed.lower() in self._measures:
             self._show_measure(typed)
-        elif word == TOKEN and behind:
+        elif word == "token" and behind:
             self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
             self._go("attention")
         elif word in self._view_names and behind:
-            self._go(parse_place(behind, self._outline, self._session.shown.selected, ()))
+            self._go(parse_place(behind, self._outline, selected, ()))
             self._go(word)
         elif typed.lower() not in self._view_names and (run := self._command_named(typed.lower())) is not None:
             self._views.app.call_later(run)
         else:
             try:
-                self._go(parse_place(typed, self._outline, self._session.shown.selected, self._view_names))
+                self._go(parse_place(typed, self._outline, selected, self._view_names))
             except NoPlaceError:
                 self._views.app.call_later(self._command_abbreviated(typed))
 
@@ -167,6 +153,12 @@ class WhereTo:
         self._session.change(**fields)
         if "measure" not in fields and before.view != OVERVIEW:
             self._go(OVERVIEW)
+
+    def _theme(self, name: str) -> str:
+        theme = known_theme(name)
+        if theme is None:
+            raise EngineError(f"no such theme; {self._completes} the name")
+        return theme
 
     def _token(self, text: str) -> int:
         """Read the number of a token; `EngineError` when the sentence has no such token, or there is none."""
@@ -185,20 +177,8 @@ class WhereTo:
     def _go(self, place: Head | str) -> None:
         self._views.post_message(PlaceWanted(place))
 
-    def leave(self) -> None:
-        """Stay."""
-
     def _command_named(self, text: str) -> Callable[[], object] | None:
-        """Find a command by its name; `EngineError` for an unknown theme, or a word after a command that takes none."""
-        complete = key_of(self._views, "prompt.complete")
-        if text == THEME.strip():
-            raise EngineError(f"theme needs a name; {complete} completes it")
-        if text.startswith(THEME):
-            try:
-                theme = find_theme(text.removeprefix(THEME).strip())
-            except click.BadParameter:
-                raise EngineError(f"no such theme; {complete} completes the name") from None
-            return partial(self._views.app.run_action, f"app.choose_theme({theme!r})")
+        """Find a command by its name; `EngineError` for a word after it."""
         word, _, behind = text.partition(" ")
         if behind and word in self._by_name:
             raise EngineError(f"{word} takes no more words; leave out '{behind}'")
@@ -232,57 +212,47 @@ def _epsilon(text: str) -> float:
 
 def _distance(text: str) -> int:
     """Read a distance; `EngineError` when it is no number of tokens."""
-    if not (text.strip().isdecimal() and len(text.strip()) <= len(str(MOST_TOKENS))):
+    if not (text.isdecimal() and len(text) <= len(str(MOST_TOKENS))):
         raise EngineError(f"a distance is a whole number of tokens, from 0 to {MOST_TOKENS}, such as 500")
     return int(text)
 
 
-class Search:
+class Search(QuestionOfModel):
     """The question what to search in the tree; the cursor goes to the first match while the text is typed."""
 
     label = "/"
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "open a model first, then search in its tree"
-        self._views = views
-        self._session = views.session
-        self._stores = views.stores
+        super().__init__(views)
         self._tree = tree
         self._from = self._session.shown.selected
         self._opened: Head | None = None
-        outline = self._stores.outline
-        labels = dict.fromkeys(self._stores.labels.by_head.values())
-        stacks = outline.stacks if len(outline.stacks) > 1 else ()
-        marks = dict.fromkeys(mark.lower() for layer in outline.layers for mark in layer.marks)
-        self.names = (*labels, *stacks, *marks, "pinned", "off")
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the labels, marks and stacks that a text may become."""
-        return candidates(text, self.names)
+        stacks = self._outline.stacks if len(self._outline.stacks) > 1 else ()
+        marks = (mark.lower() for layer in self._outline.layers for mark in layer.marks)
+        every = (*self._stores.labels.by_head.values(), *stacks, *marks, "pinned", "off")
+        self.names = tuple(dict.fromkeys(every))
 
     def typed(self, text: str) -> str:
         """Go to the first match after the place where the search began, and count the matches."""
-        found = self._stores.found(text, self._session.shown)
+        found = self._found(text)
         self._tree.mark_found(found)
-        if not text.strip():
-            self._go_to(self._from)
-            head = example(self._stores.outline)
-            named = f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off"
-            return f"{named} · {key_of(self._views, 'prompt.complete')} completes"
         if is_condition(text):
-            return _filters(self._views)
-        if not found:
-            self._go_to(self._from)
-            return self._no_match(text)
-        place, _ = place_after(found, self._from, self._stores.outline, 1, or_here=True)
-        self._go_to(found[place])
-        return f"{place + 1} of {len(found)}"
-
-    def _no_match(self, text: str) -> str:
+            return self._filters
+        if found and text.strip():
+            place, _ = place_after(found, self._from, self._outline, 1, or_here=True)
+            self._go_to(found[place])
+            return f"{place + 1} of {len(found)}"
+        self._go_to(self._from)
+        word = text.strip().lower()
+        if not word:
+            head = example(self._outline)
+            return f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off · {self._completes}"
         if not self._stores.labels.is_known:
             return "no match; heads get labels when a sentence is read"
-        word = text.strip().lower()
         return f"there is no head {word}" if word in LABELS.values() else "no match"
+
+    def _found(self, text: str) -> tuple[Head, ...]:
+        return self._stores.found(text, self._session.shown)
 
     def _go_to(self, head: Head | None) -> None:
         """Go to a line, and close the layer that was opened for the previous match."""
@@ -300,20 +270,19 @@ class Search:
         """Stay at the match; a condition filters the table of all heads; `EngineError` when nothing matches."""
         if is_condition(text):
             self.leave()
-            self._views.post_message(ConditionWanted(text.strip()))
+            self._filter(text)
             return
-        found = self._stores.found(text, self._session.shown)
-        if text.strip() and not found:
+        if text.strip() and not self._found(text):
             raise EngineError(self.typed(text))
         self._session.change(searched=text.strip())
 
     def leave(self) -> None:
         """Go back to where the search began, and mark the previous matches."""
         self._go_to(self._from)
-        self._tree.mark_found(self._stores.found(self._session.shown.searched, self._session.shown))
+        self._tree.mark_found(self._found(self._session.shown.searched))
 
 
-class FilterRows:
+class FilterRows(Question):
     """The question which rows of a table to show; its line of explanations says what the text so far does."""
 
     label = "filter:"
@@ -340,50 +309,38 @@ class FilterRows:
         self._pane.leave_filter()
 
 
-class FindMeasure:
-    """The question which measure the overview shows."""
+class FindMeasure(QuestionOfModel):
+    """The question which measure the overview shows; those come first that tell heads apart."""
 
     label = "measure:"
 
     def __init__(self, views: Views) -> None:
-        assert views.stores is not None, "open a model first"
-        self._views = views
-        self._names = by_spread(views.stores, views.session.shown)
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the measures that the last word may become."""
-        return complete_word(text, self._names)
+        super().__init__(views)
+        self.names = by_spread(self._stores, self._session.shown)
 
     def typed(self, text: str) -> str:
-        """List the measures that match, those first that tell heads apart; the first one is the answer."""
+        """List the measures that match; the first one is the answer."""
         if is_condition(text):
-            return _filters(self._views)
+            return self._filters
         none = f"there is no measure '{text.strip()}'; {key_of(self._views, 'prompt.leave')} goes back"
-        return "  ".join(self._found(text)) or none
+        return "  ".join(self.completions(text)) or none
 
-    def _found(self, text: str) -> tuple[str, ...]:
-        return candidates(text.strip().lower(), self._names)
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List the measures that a text may become."""
+        return candidates(text.strip().lower(), self.names)
 
     def answer(self, text: str) -> None:
         """Show the measure; `EngineError` when there is none. A condition filters the table of all heads."""
-        word, found = text.strip().lower(), self._found(text)
+        word, found = text.strip().lower(), self.completions(text)
         if is_condition(text):
-            self._views.post_message(ConditionWanted(text.strip()))
+            self._filter(text)
         elif not found:
             raise EngineError(self.typed(text))
         elif word:
-            self._views.session.change(**overview_fields(word if word in found else found[0]))
-
-    def leave(self) -> None:
-        """Stay."""
+            self._session.change(**overview_fields(word if word in found else found[0]))
 
 
-def _filters(views: Views) -> str:
-    """Say what a condition does in place of what is asked for."""
-    return f"{key_of(views, 'prompt.answer')} filters the table of all heads by that"
-
-
-class FindToken:
+class FindToken(Question):
     """The question which token of a map to find; the cursor goes to the first match while the text is typed."""
 
     label = "/"
@@ -394,15 +351,11 @@ class FindToken:
         self._from = heatmap.cursor
         self.names = tuple(dict.fromkeys(each.strip() for each in heatmap.pooled.query_tokens))
 
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the tokens that a text may become."""
-        return candidates(text, self.names)
-
     def typed(self, text: str) -> str:
         """Go to the first match after the place where the search began, and count the matches."""
         found = self._heatmap.found(text)
         if not found:
-            self._heatmap.move_to(*self._from)
+            self.leave()
             examples = f"a token · {key_of(self._heatmap, 'prompt.complete')} completes"
             return "no token has that" if text.strip() else examples
         place = next((at for at, query in enumerate(found) if query >= self._from[0]), 0)
@@ -420,18 +373,14 @@ class FindToken:
         self._heatmap.move_to(*self._from)
 
 
-class OffByName:
+class OffByName(QuestionOfModel):
     """The part of `WhereTo` for text that begins with ``off`` or ``on``."""
 
-    names = (OFF, ON)
+    names = ("off", "on")
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
-        assert views.stores is not None, "open a model first, then switch its heads"
-        self._views = views
+        super().__init__(views)
         self._tree = tree
-        self._session = views.session
-        self._stores = views.stores
-        self._outline = views.stores.outline
 
     def takes(self, text: str) -> bool:
         """Say whether a text begins with one of the two words."""
@@ -442,39 +391,35 @@ class OffByName:
         word, _, behind = text.strip().lower().partition(" ")
         if not behind.strip():
             head = example(self._outline)
-            which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{ALL_HEADS}  {head}  {FOUND}"
-            return f"{which} · {key_of(self._views, 'prompt.complete')} completes"
+            which = f"{head}  L{head.layer}" if word == "off" else f"{ALL_HEADS}  {head}"
+            return f"{which}  {FOUND} · {self._completes}"
         try:
-            return quantity(len(self._heads_named(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
+            return quantity(len(self._heads_named(behind)), "head")
         except EngineError:
             return ""  # the name may be incomplete
 
     def completions(self, text: str) -> tuple[str, ...]:
         """List the layers and heads that the last word may become; after ``on`` only those that are off."""
         before, _, word = text.rpartition(" ")
-        is_on = before.strip().lower().partition(" ")[0] == ON
+        is_on = before.strip().lower().partition(" ")[0] == "on"
         off = self._session.shown.off.heads
-        layers = {head.whole_layer for head in off} if is_on else None
         names = [ALL_HEADS, FOUND] if is_on else [FOUND, ALL_HEADS]
         for layer in self._outline.attending_layers:
-            if layers is None or layer.name in layers:
-                stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""
-                names.append(f"{stack}{layer.name}")
-                names += (f"{stack}{head}" for head in layer.head_names() if not is_on or head in off)
-        begun = candidates(word.lower(), [name.lower() for name in names])
+            heads = [head for head in layer.head_names() if not is_on or head in off]
+            stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""
+            names += (f"{stack}{name}" for name in (layer.name, *heads) if heads)
         by_lower = {name.lower(): name for name in names}
-        return tuple(f"{before} {by_lower[name]}" for name in begun)
+        return tuple(f"{before} {by_lower[name]}" for name in candidates(word.lower(), list(by_lower)))
 
     def answer(self, text: str) -> None:
         """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
-        found = "found so far: " if self._is_to_grow(behind) else ""  # asked before the change starts another table
         shown, before = self._session.shown, self._session.shown.off
-        after = switch_heads(before, heads, is_off=word == OFF)
+        after = switch_heads(before, heads, is_off=word == "off")
         self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
         said = say_switched(before, after, heads, self._outline.stacks, key_of(self._views, "app.all_on"))
-        self._views.post_message(Notice(found + said))
+        self._views.post_message(Notice(said))
 
     def _heads_selected(self, word: str) -> tuple[Head, ...]:
         row = self._views.row_head
@@ -493,36 +438,18 @@ class OffByName:
         return tuple(named)
 
     def _heads_found(self) -> tuple[Head, ...]:
-        """Give those that the filter leaves, else the matches in the tree; `EngineError` when there are none."""
-        pane, searched = self._filtered, self._session.shown.searched
-        if searched and pane is None:
-            outline = self._outline
-            heads = (
-                head for head in self._stores.found(searched, self._session.shown) if not outline.layer(head).is_change
-            )
-            names = " ".join(f"{head.stack}.{head}" for head in heads)
-            found, by = heads_named(names, outline), f"the search for {searched}"
-        elif pane is not None:
+        """Give those that the active view's filter leaves, else the matches in the tree; `EngineError` without any."""
+        pane, shown, outline = self._views.active, self._session.shown, self._outline
+        is_of_tree = shown.searched and self._tree.has_focus
+        if isinstance(pane, TablePane) and pane.current_filter is not None and not is_of_tree:
             found, by = pane.heads_on_screen(), "the filter"
+        elif shown.searched:
+            lines = (each for each in self._stores.found(shown.searched, shown) if not outline.layer(each).is_change)
+            found = heads_named(" ".join(f"{each.stack}.{each}" for each in lines), outline)
+            by = f"the search for {shown.searched}"
         else:
             key = key_of(self._views, "app.search")
             raise EngineError(f"nothing is filtered or searched; press {key} to do either")
-        if not found and pane is not None and self._is_to_grow(FOUND):
-            left, rows = pane.counts
-            raise EngineError(f"{by} matches no head so far: {left} of {quantity(rows, 'row')}")
         if not found:
             raise EngineError(f"{by} matches no head")
         return found
-
-    @property
-    def _filtered(self) -> TablePane | None:
-        """The active view if its rows are filtered; None where a search has the focus instead."""
-        pane = self._views.active
-        if not isinstance(pane, TablePane) or pane.current_filter is None:
-            return None
-        return None if self._session.shown.searched and self._tree.has_focus else pane
-
-    def _is_to_grow(self, text: str) -> bool:
-        """Say whether a text names the matches in a table that is still being computed."""
-        pane = self._filtered
-        return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_unfinished or pane.is_waiting)

@@ -8,11 +8,12 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import escape_text, fit
-from tui.screens.modal import Box, Modal
+from tui.screens.modal import Modal
 from tui.state.sentences import Sentences, find_sentences
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import Notice
@@ -62,29 +63,18 @@ class SentencesScreen(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         """Put the words over the list."""
-        with Box("sentences", "sentences"):
+        with Vertical(id="sentences", classes="box") as box:
+            box.border_title = "sentences"
             yield self._words
             yield self._list
 
     def on_mount(self) -> None:
-        """List the sentences, and again whenever they change."""
+        """List the sentences."""
         self._words.display = self._is_finding
         self._fill()
         self.set_focus(self._words if self._is_finding else self._list)
-        self._sentences.has_changed = self._fill_again
 
-    def on_unmount(self) -> None:
-        """Stop following the sentences."""
-        self._sentences.has_changed = None
-
-    def _fill_again(self) -> None:
-        """List the sentences again; the cursor stays on its sentence."""
-        at = self._list.highlighted
-        here = self._found[at] if at is not None and at < len(self._found) else ""
-        self._fill()
-        if here in self._found:
-            self._list.highlighted = self._found.index(here)
-
+    @on(Input.Changed)
     def _fill(self) -> None:
         """List the sentences that hold the words; the cursor stays on its line."""
         at = self._list.highlighted or 0
@@ -107,14 +97,9 @@ class SentencesScreen(Modal[str | None]):
         mark = "●" if text in self._sentences.read else " "
         return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 
-    @on(Input.Changed)
-    def _show_matches(self) -> None:
-        self._fill()
-
     @on(Input.Submitted)
-    def _choose_first(self, event: Input.Submitted) -> None:
+    def _choose_first(self) -> None:
         """Choose the match under the cursor while the words have the focus."""
-        event.stop()
         if self._found:
             self.dismiss(self._found[self._list.highlighted or 0])
 

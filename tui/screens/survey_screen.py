@@ -15,7 +15,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -33,12 +32,11 @@ from tui.drawing.plots import SIGNS, Curve
 from tui.drawing.plots import Line as PlotLine
 from tui.drawing.text import escape_text
 from tui.drawing.titles import Part, Title, fact_part
-from tui.screens.prompt import Prompt
+from tui.screens.prompt import Prompt, Question
 from tui.state.survey_place import SurveyPlace, head_beside, head_in_layer
 from tui.toolkit.application import notify_copied
 from tui.toolkit.keys import HEADS, MEASURING, MOVING, TAKING_AWAY, VIEWS, shared_key
 from tui.toolkit.screen import TerminalScreen
-from tui.widgets.field import candidates
 from tui.widgets.key_line import KeyLine
 from tui.widgets.line import Frame, Line, TopLine
 from tui.widgets.step_curve import StepCurve
@@ -102,9 +100,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         "app.zoom": "All steps",
     }
 
-    class Opened(Message):
-        """The screen has its parts."""
-
     def __init__(self) -> None:
         super().__init__(id="survey")
         self.place = SurveyPlace()
@@ -147,7 +142,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         """Show that the survey is being read."""
         self.layer_map.focus()
         self.draw()
-        self.post_message(self.Opened())
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout."""
@@ -402,7 +396,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         notify_copied(self.app)
 
 
-class FindHead:
+class FindHead(Question):
     """The question which heads to find; the cursor goes to the first match while the text is typed."""
 
     label = "/"
@@ -410,11 +404,7 @@ class FindHead:
     def __init__(self, screen: SurveyScreen) -> None:
         self._screen = screen
         self._before = screen.place
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the labels that a text may become."""
-        last = self._screen.labels[-1] if self._screen.labels else ()
-        return candidates(text, sorted(set(filter(None, last))))
+        self.names = sorted(set(filter(None, screen.labels[-1]))) if screen.labels else ()
 
     def typed(self, text: str) -> str:
         """Go to the first match, and count the matches."""
@@ -437,17 +427,14 @@ class FindHead:
         self._screen.change(head=self._before.head)
 
 
-class WhereTo:
+class WhereTo(Question):
     """The question where to go: a head, a step, a measure or a model."""
 
     label = ":"
 
     def __init__(self, screen: SurveyScreen) -> None:
         self._screen = screen
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the measures and models that a text may become."""
-        return candidates(text, [*(each.name for each in self._screen.measures), *self._screen.over_steps])
+        self.names = (*(each.name for each in screen.measures), *screen.over_steps)
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -482,9 +469,6 @@ class WhereTo:
                 if named in (each, each.whole_layer):
                     return each
         raise EngineError(f"no {name}; give a head (L1H0), step, measure or model")
-
-    def leave(self) -> None:
-        """Change nothing."""
 
 
 def _step(checkpoint: CheckpointName) -> str:

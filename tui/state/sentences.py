@@ -23,13 +23,11 @@ class Sentences:
     ----------
     read : the sentences that a model read in this run, the newest first.
     forgotten : those forgotten in this run, each with its place among all and among those read, the newest last.
-    has_changed : called when a sentence has been read; None while nobody lists the sentences.
     """
 
     def __init__(self, *, keeps: bool = False, say: Callable[[str], object] = lambda said: None) -> None:
         self.read: list[str] = []
         self.forgotten: list[tuple[str, int, int | None]] = []
-        self.has_changed: Callable[[], None] | None = None
         self._say = say
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")
@@ -84,8 +82,6 @@ class Sentences:
             self.read.remove(text)
         self.read.insert(0, text)
         self.add(text)
-        if self.has_changed is not None:
-            self.has_changed()
 
     def forget(self, text: str) -> None:
         """Forget a sentence, here and in the file."""

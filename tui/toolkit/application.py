@@ -318,9 +318,6 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 newer work replaces it or the program closes.
 """
 
-Run = Callable[[Work, str], None]
-"""Runs work in the background; newer work of the same name replaces it."""
-
 
 def start_work(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
     """Start work that ends with its owner.

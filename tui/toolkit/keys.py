@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from functools import cache
 
@@ -34,19 +35,20 @@ MOVES = (
 )
 """What they do."""
 
-PAIRS = (
-    ("app.next_view", "app.previous_view"),
-    ("app.previous_head", "app.next_head"),
-    ("app.previous_layer", "app.next_layer"),
-    ("app.next_match", "app.previous_match"),
-    ("app.back", "app.forward"),
-    ("app.more", "app.less"),
-    ("heatmap.next_found", "heatmap.previous_found"),
-    ("heatmap.zoom_in", "heatmap.zoom_out"),
-    ("heatmap.page_left", "heatmap.page_right"),
-    ("export.previous_format", "export.next_format"),
-)
-"""Ids of opposite bindings, which the help lists in one line."""
+PAIRS = {
+    ("app.next_view", "app.previous_view"): "Next, previous panel",
+    ("app.previous_head", "app.next_head"): "Previous, next head",
+    ("app.previous_layer", "app.next_layer"): "Previous, next layer",
+    ("app.next_match", "app.previous_match"): "Next, previous match",
+    ("app.back", "app.forward"): "Back, forward",
+    ("app.more", "app.less"): "Larger, smaller ε",
+    ("heatmap.next_found", "heatmap.previous_found"): "Next, previous match",
+    ("heatmap.zoom_in", "heatmap.zoom_out"): "Zoom in, zoom out",
+    ("heatmap.page_left", "heatmap.page_right"): "A page left, a page right",
+    ("export.previous_format", "export.next_format"): "Previous, next format",
+    ("app.quit", "app.quit_too"): "Quit",
+}
+"""Ids of bindings that do opposite things, or the same, and what the help says in one line of both."""
 
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """Names of keys in sentences, where the key line shows a sign."""
@@ -127,35 +129,25 @@ def _subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
 def sort_keys(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
     """Sort keys by their owner, in the given order, then as the classes declare them, Textual's own last.
 
-    Textual moves remapped keys to the end. Of several keys in the key file the first stays the first.
+    Textual moves remapped keys to the end.
     """
     every = list(active)
-    owners = list(dict.fromkeys(map(_owner, every)))
-    places = {owner: _places(type(owner[0])) for owner in owners}
-    return sorted(every, key=lambda each: (owners.index(_owner(each)), *_place(each, places[_owner(each)])))
+    owners = list(dict.fromkeys((each.node, each.binding.group is not None) for each in every))
+
+    def place(each: ActiveBinding) -> tuple[int, float, int]:
+        name, key = each.binding.id or "", each.binding.key
+        at, keys = _declared(type(each.node)).get(name, (math.inf, ""))
+        keys = each.node.app._keymap.get(name, keys)
+        return owners.index((each.node, each.binding.group is not None)), at, f",{keys},".find(f",{key},")
+
+    return sorted(every, key=place)
 
 
-def _owner(each: ActiveBinding) -> tuple[DOMNode, bool]:
-    """Return the owner of a key, and whether it works anywhere."""
-    return each.node, each.binding.group is not None
-
-
-def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
-    """Return the place of a binding within its class, and of a key within the binding."""
-    name, key = each.binding.id or "", each.binding.key
-    place, keys = places.get(name, (len(places), ""))
-    given = each.node.app._keymap.get(name)
-    return place, (keys if given is None else f",{given},").find(f",{key},")
-
-
-def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
-    """Map each binding id of a class to its place, its own before inherited ones, and its keys."""
-    declared = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
-    keys: dict[str, str] = {}
-    for each in declared:
-        if each.id is not None:
-            keys.setdefault(each.id, f",{each.key},")
-    return {name: (place, keys[name]) for place, name in enumerate(keys)}
+@cache
+def _declared(kind: type[DOMNode]) -> dict[str, tuple[float, str]]:
+    """Map the id of each binding of a class to its place, its own before inherited ones, and to its keys."""
+    every = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
+    return {each.id: (place, each.key) for place, each in reversed([*enumerate(every)]) if each.id is not None}
 
 
 def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:

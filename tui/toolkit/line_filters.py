@@ -6,8 +6,7 @@ They remove what terminals do not draw alike, and where asked for, colours, or a
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import pairwise, product
+from functools import cache, lru_cache
 from math import hypot
 from unicodedata import normalize
 
@@ -160,10 +159,8 @@ class AsciiOnly(LineFilter):
 Rgb = tuple[int, int, int]
 Lab = tuple[float, float, float]
 
-CUBE = (0, 95, 135, 175, 215, 255)
-"""Levels of red, green and blue of the colours 16 to 231; 24 greys follow."""
-
-FIRST_GREY, GREYS = 232, 24
+FIXED = range(16, 256)
+"""Those of the 256 colours that are the same on every terminal."""
 
 
 @lru_cache(maxsize=8192)
@@ -177,16 +174,15 @@ def nearest(colour: Rgb) -> int:
     >>> nearest((36, 47, 56)), nearest((0, 135, 215)), nearest((253, 246, 227))
     (236, 32, 255)
     """
-    at = [sum(value > (low + high) // 2 for low, high in pairwise(CUBE)) for value in colour]
-    around = [sorted({max(step - 1, 0), step, min(step + 1, 5)}) for step in at]
-    grey = (sum(colour) // 3 - 8) // 10
-    numbers = [16 + 36 * red + 6 * green + blue for red, green, blue in product(*around)]
-    numbers += [FIRST_GREY + min(max(grey + step, 0), GREYS - 1) for step in (-1, 0, 1, 2)]
     wanted = _lab(colour)
-    return min(numbers, key=lambda number: _square_of_difference(wanted, _lab(Color.from_ansi(number).get_truecolor())))
+    return min(FIXED, key=lambda number: _square_of_difference(wanted, _lab_of(number)))
 
 
-@lru_cache(maxsize=8192)
+@cache
+def _lab_of(number: int) -> Lab:
+    return _lab(Color.from_ansi(number).get_truecolor())
+
+
 def _lab(colour: Rgb) -> Lab:
     lab = rgb_to_lab(Ground(*colour))
     return lab.L, lab.a, lab.b

@@ -66,10 +66,6 @@ class TerminalScreen(SizedScreen[object], inherit_bindings=False):
 
     A binding with a group works wherever the focus is, even if its part is hidden; keys of the focused widget come
     first. Textual only knows the bindings of the focused widget and its parents.
-
-    Attributes
-    ----------
-    before_field : the widget that had the focus before the focused field.
     """
 
     focused = Reactive[Widget | None](None, repaint=False)
@@ -77,7 +73,7 @@ class TerminalScreen(SizedScreen[object], inherit_bindings=False):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._compositor = LayoutCompositor()
-        self.before_field: Widget | None = None
+        self._before_field: Widget | None = None
 
     @property
     def parts_with_keys(self) -> Sequence[Widget]:
@@ -124,12 +120,18 @@ class TerminalScreen(SizedScreen[object], inherit_bindings=False):
                 return
             widget = None
         if isinstance(widget, Input) and not isinstance(self.focused, Input) and not from_app_focus:
-            self.before_field = self.focused
+            self._before_field = self.focused
         if widget is None and self.app.app_focus:
             chain = self.focus_chain
             within = (each for part in self.parts_with_focus for each in chain if part in each.ancestors_with_self)
             widget = next(within, None)
         super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def leave_field(self) -> None:
+        """Give the focus back to what had it before the focused field, unless that is gone."""
+        before = self._before_field
+        can_have_it = before is not None and before.focusable and is_displayed(before)
+        self.set_focus(before if can_have_it else None)
 
     def fill_focus(self) -> None:
         """Give the focus to a widget if none has it."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
-import click
 from textual.theme import BUILTIN_THEMES, Theme
+
+from engine.values.errors import EngineError
 
 ANSI = "ansi"
 """The theme with the terminal's own colours."""
@@ -129,14 +130,13 @@ def find_theme(name: str) -> str:
 
     Raises
     ------
-    click.BadParameter : when no theme has that name; it suggests similar names, or lists our own themes.
+    EngineError : when no theme has that name; it suggests similar names, or lists our own themes.
     """
-    full = SHORT.get(name, name)
-    if full in OWN or full in BUILTIN_THEMES:
+    if (full := known_theme(name)) is not None:
         return full
     near = difflib.get_close_matches(name.lower(), every_theme(), 3)
     instead = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(map(short_theme, OWN))};"
-    raise click.BadParameter(f"there is no theme '{name}'; {instead} attn-tui config --example lists all")
+    raise EngineError(f"there is no theme '{name}'; {instead} attn-tui config --example lists all")
 
 
 def every_theme() -> tuple[str, ...]:
@@ -161,8 +161,9 @@ def default_theme(color_system: str | None, *, no_color: bool) -> str:
 
 
 def known_theme(name: str | None) -> str | None:
-    """Return a remembered theme's full name if the theme still exists."""
-    return name if name in OWN or name in BUILTIN_THEMES else None
+    """Return the full name of a theme; None where there is none of that name, such as one remembered from before."""
+    full = SHORT.get(name or "", name)
+    return full if full in OWN or full in BUILTIN_THEMES else None
 
 
 def next_theme(name: str) -> str:

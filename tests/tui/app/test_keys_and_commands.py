@@ -190,7 +190,7 @@ async def test_the_prompt_completes_measures_heads_and_commands_without_a_key() 
         for typed, said in (
             ("measure rank", "measure takes one name: "),
             ("zoom in", "zoom takes no more words; leave out 'in'"),
-            ("theme", "theme needs a name; tab completes it"),
+            ("theme", "no such theme; tab completes the name"),
         ):
             await see(pilot, "colon", *typed, "enter", text=said)
             await type_keys(pilot, "escape")

@@ -149,7 +149,7 @@ async def test_in_the_export_menu_each_key_has_one_name_and_works() -> None:
         await type_keys(pilot, "e")
         screen = app.screen
         assert isinstance(screen, ExportScreen)
-        sections = describe_keys(app, screen.active_bindings.values())
+        sections = describe_keys(app)
         told = [line.description for section in sections for line in section.lines]
         assert len(set(told)) == len(told), "no key stands in two parts"
         assert {"Write it", "Down", "Up"} <= set(told)

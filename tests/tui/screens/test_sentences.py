@@ -20,7 +20,7 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, hold, notices, press, screen_text, settle, shown_map, type_keys, until
+from tests.tui.explorer import explorer, notices, press, screen_text, settle, shown_map, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
@@ -287,21 +287,6 @@ async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(t
         assert len(app.screen_stack) == 1
         await type_keys(pilot, "i", "ctrl+r", "z", "escape")
         assert app.main.sentence_input.has_focus, "which is where one came from"
-
-
-async def test_a_sentence_read_while_the_list_is_open_is_marked_and_the_cursor_stays(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        free = hold(app)
-        await type_keys(pilot, "i", *"adog", "enter", "S", "G")
-        screen = app.screen
-        assert isinstance(screen, SentencesScreen)
-        here = screen._found[screen._list.highlighted or 0]
-        assert "● adog" not in screen_text(app)
-        free.set()
-        await until(pilot, lambda: "● adog" in screen_text(app))
-        assert screen._found[screen._list.highlighted or 0] == here
-        await press(pilot, "escape")
-        assert app.sentences.has_changed is None
 
 
 async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyModel) -> None:
