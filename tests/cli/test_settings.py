@@ -28,7 +28,7 @@ from tui.cli import launch
 from tui.cli.command_line import command, explore
 from tui.cli.configuration import SETTINGS, config_file, effective, example_file, read_config
 from tui.screens.help_screen import HelpScreen
-from tui.state.saved_state import MODELS, place_of, recall, remember, remember_theme, theme_file
+from tui.state.saved_state import MODELS, choice_file, place_of, recall, remember, remember_choice
 from tui.toolkit.themes import OWN, SHORT
 
 
@@ -96,9 +96,9 @@ def test_options_come_before_the_environment_and_that_before_the_file(monkeypatc
         "cache": ("false", of_file), "log_scale": ("false", of_file), "device": ('"auto"', "default"),
     }  # fmt: skip
     assert expected.items() <= found().items()
-    remember_theme("nord")
+    remember_choice("theme", "nord")
     configure("")
-    assert found()["theme"] == ('"nord"', f"chosen with its key, {theme_file()}")
+    assert found()["theme"] == ('"nord"', f"chosen with its key, {choice_file('theme')}")
     typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
     assert (typed.params["energy"], typed.params["threads"], typed.params["use_cache"]) == (0.3, 1, True)
     assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output

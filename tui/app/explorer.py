@@ -26,7 +26,7 @@ from engine.values.progress import DONE, Progress
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
-from tui.state.saved_state import SavedState, model_key, recall, remember_guide, remember_theme, trouble, wants_guide
+from tui.state.saved_state import SavedState, model_key, recall, recall_choice, remember_choice, trouble
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, start_work
@@ -264,7 +264,8 @@ class Explorer(TerminalApp):
         stores = main.show_model(outline, self.report)
         self.session.change(**first)
         if is_first_time:
-            main.guide.begin(partial(start_work, self, partial(asyncio.to_thread, remember_guide), "guide"))
+            dismiss = partial(asyncio.to_thread, remember_choice, "guide", "dismissed")
+            main.guide.begin(partial(start_work, self, dismiss, "guide"))
             main.draw_guide()
         if self.engine.is_comparing:
             start_work(self.views, partial(self._compare, stores), "compare")
@@ -298,7 +299,7 @@ class Explorer(TerminalApp):
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
-            is_first_time = not saved and start.head is None and await asyncio.to_thread(wants_guide)
+            is_first_time = not saved and start.head is None and not await asyncio.to_thread(recall_choice, "guide")
             self._saved = SavedState(key)
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
@@ -477,7 +478,7 @@ class Explorer(TerminalApp):
             return
         self.theme = name
         if self.start.is_restoring:
-            threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
+            threading.Thread(target=remember_choice, args=("theme", self.theme), daemon=True).start()
         short = self.theme.removeprefix("textual-")
         few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
         self.notify(f"theme {short}{few}", timeout=2)

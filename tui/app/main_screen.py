@@ -207,8 +207,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def draw_guide(self) -> None:
         """Fill the lines for the first minute with what is known by now."""
-        shown = self.session.shown
-        if self.stores is not None and (head := self.guide.follow(self.stores, shown.selected, shown.epsilon)):
+        if self.stores is not None and (head := self.guide.follow(self.stores, self.session.shown.selected)):
             self.session.change(selected=head)
 
     async def measure_memory(self) -> None:

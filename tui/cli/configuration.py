@@ -188,7 +188,7 @@ def current_config() -> Config:
 def effective(command: click.Command) -> tuple[Config, list[tuple[str, str, str]]]:
     """Give the settings in effect for a command without options: name, value as in the file, and where it was set."""
     from tui.cli.standard_streams import ascii_reason
-    from tui.state.saved_state import recall_theme, theme_file
+    from tui.state.saved_state import choice_file, recall_choice
     from tui.toolkit.themes import known_theme, short_theme
 
     asked_for = threads_asked_for()  # before the next line sets them
@@ -205,8 +205,8 @@ def effective(command: click.Command) -> tuple[Config, list[tuple[str, str, str]
         written = _write(short_theme(value) if name == "theme" and value else value)
         if origin == "default":
             written = setting.default
-            if name == "theme" and context.params["restore"] and (last := known_theme(recall_theme())):
-                written, origin = _write(short_theme(last)), f"chosen with its key, {theme_file()}"
+            if name == "theme" and context.params["restore"] and (last := known_theme(recall_choice("theme"))):
+                written, origin = _write(short_theme(last)), f"chosen with its key, {choice_file('theme')}"
             elif name == "ascii" and (reason := ascii_reason()):
                 written, origin = "true", reason
             elif name == "threads":

@@ -47,11 +47,11 @@ def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, 
     """Run the explorer of a survey until it is left; raises `EngineError` where there is no terminal."""
     _take_terminal("in a notebook or script read the Parquet files")
     from tui.app.survey_explorer import SurveyExplorer
-    from tui.state.saved_state import recall_theme
+    from tui.state.saved_state import recall_choice
     from tui.toolkit.themes import known_theme
 
     app = SurveyExplorer(folder, head, ascii_only=ascii_only)
-    app.use_theme(theme or known_theme(recall_theme()))
+    app.use_theme(theme or known_theme(recall_choice("theme")))
     app.run()
     if app.unexpected_error is not None:
         raise app.unexpected_error
@@ -81,11 +81,11 @@ def run_explorer(
     """
     _take_terminal("for files and pipes use: attn-tui export MODEL VIEW")
     from tui.app.explorer import Explorer
-    from tui.state.saved_state import recall_theme
+    from tui.state.saved_state import recall_choice
     from tui.toolkit.themes import known_theme
 
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
-    app.use_theme(theme or (known_theme(recall_theme()) if start.is_restoring else None))
+    app.use_theme(theme or (known_theme(recall_choice("theme")) if start.is_restoring else None))
 
     def finish() -> None:
         if end is not None and app.unexpected_error is None and not app.failure:

@@ -129,34 +129,20 @@ def remember(key: str, said: dict[str, Any]) -> None:
             path.unlink(missing_ok=True)
 
 
-def theme_file() -> Path:
-    """Give the path of the theme's file."""
-    return state_directory() / "theme.json"
+def choice_file(name: str) -> Path:
+    """Give the path of a choice's file: ``theme``, or ``guide``."""
+    return state_directory() / f"{name}.json"
 
 
-def recall_theme() -> str | None:
-    """Give the theme that a person chose last; None if there is none."""
-    name = _read(theme_file()).get("theme")
-    return name if isinstance(name, str) else None
+def recall_choice(name: str) -> str | None:
+    """Give what a person chose last; None if nothing."""
+    choice = _read(choice_file(name)).get(name)
+    return choice if isinstance(choice, str) else None
 
 
-def remember_theme(name: str) -> None:
-    """Save a person's choice of a theme."""
-    _write(theme_file(), {"theme": name})
-
-
-def wants_guide() -> bool:
-    """Say whether the guide has not been dismissed yet."""
-    return "guide" not in _read(_guide_file())
-
-
-def remember_guide() -> None:
-    """Save that the guide has been dismissed."""
-    _write(_guide_file(), {"guide": "dismissed"})
-
-
-def _guide_file() -> Path:
-    return state_directory() / "guide.json"
+def remember_choice(name: str, choice: str) -> None:
+    """Save a person's choice."""
+    _write(choice_file(name), {name: choice})
 
 
 def trouble() -> str:

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine.values.heads import Head, head_text
-from engine.values.table import RANK_COLUMNS
 from engine.values.views import VIEWS
 from tui.drawing.facts import short_name
 from tui.drawing.text import first_fitting
@@ -28,8 +27,12 @@ DISMISSING = (
 )
 """Bindings that hide the lines."""
 
-TELLING = ("induction", "previous", "duplicate")
-"""Labels of heads, the most telling first."""
+TELLING = {
+    "induction": "an induction head",
+    "previous": "a previous-token head",
+    "duplicate": "a duplicate-token head",
+}
+"""Heads by their labels, the most telling first."""
 
 LEAST_HEIGHT = 20
 """Rows that a terminal needs to have room for the lines."""
@@ -62,13 +65,13 @@ class Guide(Vertical):
         """Show the lines if they are not dismissed and the terminal has room."""
         self.display = self._dismissed is not None and self.screen.size.height >= LEAST_HEIGHT
 
-    def follow(self, stores: Stores, selected: Head | None, epsilon: float) -> Head | None:
+    def follow(self, stores: Stores, selected: Head | None) -> Head | None:
         """Name the model and its most telling head; before the first key, give that head to be selected."""
         if not self.display:
             return None
-        outline = stores.outline
+        outline, labels = stores.outline, stores.labels.by_head
         heads = sum(layer.heads for layer in outline.layers)
-        named, found = _most_telling(stores, epsilon)
+        named = next((head for label in TELLING for head in labels if labels[head] == label), None)
         into, maps, why, sentence, every, leave = (
             key_of(self, name)
             for name in ("tree.select", "app.attention", "app.explain", "app.sentence", "app.help", "app.leave")
@@ -78,7 +81,7 @@ class Guide(Vertical):
         if named is None:
             ways: Sequence[str] = (f"{into} a head's spectra · {maps} its map",)
         else:
-            name = head_text(named, outline.stacks)
+            name, found = head_text(named, outline.stacks), TELLING[labels[named]]
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
             if named != selected and not self._leads:
                 ways = (f"{name} is {found}. Selected: {keys}", f"Selected: {keys}")
@@ -110,20 +113,3 @@ def _with_keys(text: str, keys: set[str]) -> Text:
         if match[1] in keys:
             line.stylize("bold", *match.span(1))
     return line
-
-
-def _most_telling(stores: Stores, epsilon: float) -> tuple[Head | None, str]:
-    """Choose a head by its label, or by its stable rank while no label is known, and say what it is."""
-    for label in TELLING:
-        for head, given in stores.labels.by_head.items():
-            if given == label:
-                article = "an" if label[0] in "aeiou" else "a"
-                return head, f"{article} {label}{'-token' * (label != 'induction')} head"
-    heads = [head for layer in stores.outline.layers for head in layer.head_names()]
-    measured = stores.spectra.measures(heads, epsilon)
-    place = RANK_COLUMNS.index("stable_rank")
-    ranks = {head: rows["QK"][place] for head, rows in measured.items() if "QK" in rows}
-    numbers = {head: rank for head, rank in ranks.items() if isinstance(rank, int | float)}
-    if len(measured) < len(heads) or not numbers:
-        return None, ""
-    return max(numbers, key=numbers.__getitem__), "the head with the largest stable rank of QK"

@@ -338,27 +338,23 @@ class Views(Container):
             self.attention.opened_from = ""
         self._last_of_ring[ring_of(view)] = view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
-        others: list[Widget] = []
-        if self.is_attached and _set_classes(self.screen, {"-alone": isinstance(pane, ComparePane)}):
-            others += self.screen.query("#side, #tree")  # a zoomed comparison hides them
-        changed = [_set_classes(each, {"-active": each is pane}) for each in self.panes.values()]
-        if any(changed) or others:
-            self._restyle(*others)
+        if self.is_attached:
+            self.screen.set_class(isinstance(pane, ComparePane), "-alone")
+        for each in self.panes.values():
+            each.set_class(each is pane, "-active")
         self.share_room()
 
     def share_room(self) -> None:
         """Show the views that there is room for beside the active one."""
         seen = self._choose_seen()
-        changed = [_set_classes(each, {"-seen": each in seen}) for each in self.panes.values()]
+        for each in self.panes.values():
+            each.display = each in seen
         weights = seen & {self.spectra, self.ranks}
-        changed += [
-            _set_classes(self._left, {"-empty": not weights, "-alone": weights == seen}),
-            _set_classes(self.ranks, {"-below": len(weights) > 1}),
-            _set_classes(self.overview, {"-third": len(seen) > 3}),
-        ]
-        if any(changed):
-            self._restyle()
-            self.ranks.fit_height()
+        self._left.display = bool(weights)
+        self._left.set_class(weights == seen, "-alone")
+        self.ranks.set_class(len(weights) > 1, "-below")
+        self.overview.set_class(len(seen) > 3, "-third")
+        self.ranks.fit_height()
 
     def _choose_seen(self) -> set[Pane]:
         pane = self.active
@@ -377,13 +373,6 @@ class Views(Container):
     def _give_width(self) -> None:
         if isinstance(self.active, TablePane):
             self.share_room()
-
-    def _restyle(self, *others: Widget) -> None:
-        """Style at once only what depends on the active view: a widget that is not displayed yet refuses the focus."""
-        if self.is_attached:
-            panes = self.panes.values()
-            titles = (each.title_line for each in panes if each.title_line.is_attached)
-            self.app.stylesheet.update_nodes((self, self._left, *panes, *titles, *others))
 
     @property
     def row_head(self) -> Head | None:
@@ -473,10 +462,10 @@ class Views(Container):
         if is_zoomed and focused is not None and self not in focused.ancestors:
             self._zoomed_from = focused, self.active
             self.active.focus_view()  # while the tree, which has the focus, is still displayed
-        _set_classes(self, {"-zoomed": is_zoomed})
-        _set_classes(self.screen, {"-zoomed": is_zoomed})
+        for each in (self, self.screen):
+            each.update_classes({"-zoomed": is_zoomed}, update=False)
+        self.app.stylesheet.update_nodes(self.screen.query("#side, #tree"))  # nothing else depends on it
         self.share_room()
-        self._restyle(*self.screen.query("#side, #tree"))
         self.draw()
         self.screen.refresh_bindings()  # the words of the key change
         if before is not None and before[1] is self.active and self.active.has_focus_within:
@@ -531,10 +520,3 @@ def _shows_head(pane: Pane) -> bool:
     """Say whether a view shows the selected head or its layer, not the whole model or one cell of a map."""
     view = VIEWS.get(pane.view)
     return pane.view != OVERVIEW and (view is None or view.scope not in (Scope.MODEL, Scope.CELL))
-
-
-def _set_classes(widget: Widget, classes: dict[str, bool]) -> bool:
-    """Add classes to a widget or remove them, without styling it yet; True if that changed any."""
-    before = widget.classes
-    widget.update_classes(classes, update=False)
-    return widget.classes != before

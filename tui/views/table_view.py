@@ -175,7 +175,8 @@ class TablePane(Pane):
         self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._said: Sequence[str] = ()
         self._pair: Sequence[Part] = ()
-        self._is_stoppable = False
+        self._what_keys_need = (False, False, False)
+        """Whether escape stops work, the row has no head, and there are sets of columns."""
         self._agreeing: frozenset[str] = frozenset()
         self._filter = self._applied = parse_filter("", ())
         self._is_asked = self._is_wrong = False
@@ -199,16 +200,12 @@ class TablePane(Pane):
             self.grid.strikes = (lambda row: self._heads.of(row) in off) if self.has_heads else None
             self.grid.refresh()
             self.read_out()
+        query = table_query(shown, self._kind, self._cell, is_comparing=stores.engine.is_comparing)
         if "text" in self._kind.needs and not shown.text:
             self.show_no_sentence(title, shown, stores)
-            return
-        query = table_query(shown, self._kind, self._cell, is_comparing=stores.engine.is_comparing)
-        if query is None:
+        elif query is None:
             self._show_no_place(title, shown.selected)
-            return
-        key = (self.view, query)
-        found, is_stoppable = tables.get(key), tables.stoppable is not None
-        if isinstance(found, Table):
+        elif isinstance(found := tables.get(key := (self.view, query)), Table):
             self.is_folded = query.fold_norm
             self.show(title, found, shown.selected, () if tables.is_complete(key) else self._state(key, tables))
         elif isinstance(found, NotFolded):
@@ -216,8 +213,9 @@ class TablePane(Pane):
             self.show_message(title, f"{found.what}; {key_of(self.app, 'table.fold')} unfolds norms")
         else:
             show_missing_table(self, title, tables, key)
-        if is_stoppable != self._is_stoppable:  # escape stops the work before it shows all rows again
-            self._is_stoppable = is_stoppable
+        needed = tables.stoppable is not None, self.is_on_row_of_no_head, len(self._sets) > 1
+        if needed != self._what_keys_need:
+            self._what_keys_need = needed
             self.refresh_bindings()
 
     def _title_of(self, shown: Shown, stores: Stores) -> list[Part]:
@@ -244,7 +242,7 @@ class TablePane(Pane):
 
     def show(self, title: Sequence[Part], table: Table, selected: Head | None, state: Sequence[str]) -> None:
         """Draw a table, with the cursor on the selected head's row if it has one; the state says how far it is."""
-        is_new, keys_before = table is not self.shown, self._what_keys_need
+        is_new = table is not self.shown
         is_first_part = is_new and (self.shown is None or not self.is_unfinished)
         has_other_head = selected != self._selected
         self._selected, self.is_unfinished = selected, bool(state)
@@ -266,13 +264,6 @@ class TablePane(Pane):
                 name = head_text(selected, self.known.outline.stacks)
                 self.post_message(Notice(f"the filter hides the rows of {name}"))
         self.read_out()
-        if self._what_keys_need != keys_before:
-            self.refresh_bindings()
-
-    @property
-    def _what_keys_need(self) -> tuple[bool, bool]:
-        """Whether the row has no head and whether there are sets of columns, on which some keys depend."""
-        return self.is_on_row_of_no_head, len(self._sets) > 1
 
     def _place_of(self, selected: Head, table: Table) -> int | None:
         if "head" not in self._kind.places or "head" not in table.columns:

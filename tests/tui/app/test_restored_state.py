@@ -14,13 +14,13 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, notices, press, see, settle, title, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.state.saved_state import model_key, place_of, remember, remember_guide
+from tui.state.saved_state import model_key, place_of, remember, remember_choice
 
 
 @pytest.fixture(autouse=True)
 def _guide_is_dismissed() -> None:
     """Leave out the guide, which would select the most telling head."""
-    remember_guide()
+    remember_choice("guide", "dismissed")
 
 
 def restoring(model: Path | str, **asked: Any) -> AbstractAsyncContextManager[tuple[Explorer, Pilot[None]]]:

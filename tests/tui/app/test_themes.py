@@ -19,7 +19,7 @@ from tests.tui.painted import good_terminal
 from tui.app.start import Start
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import level_styles, lightness, ramp
-from tui.state.saved_state import recall_theme
+from tui.state.saved_state import recall_choice
 from tui.toolkit.themes import ANSI, OWN, default_theme, find_theme, next_theme
 
 TEXT = "the cat sat on the mat"
@@ -42,7 +42,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(monkey
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)
         assert tuple(seen) == (*OWN, next(iter(OWN)))
         assert app.views.attention.heatmap.ink is Ink.COLOUR
-        await until(pilot, lambda: recall_theme() == app.theme)
+        await until(pilot, lambda: recall_choice("theme") == app.theme)
     assert next_theme("nord") == next(iter(OWN))
 
 
