@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.store.files import remove_abandoned, replaced_file
+from engine.store.files import replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 6
@@ -34,7 +34,7 @@ class SpectraCache:
     """Arrays by name, for one model, which is known by its identity.
 
     A file is complete or absent. A damaged file, or one of another model or layer, counts as absent, so several
-    programs may read and write the same files. Partial files of killed programs are deleted at the start. A disk that
+    programs may read and write the same files. Partial files of killed programs leave with the oldest. A disk that
     cannot be written to only makes the next run slower, and is reported once.
 
     Attributes
@@ -52,9 +52,7 @@ class SpectraCache:
         self._of = f"{version} {identity}"
         self._directory = root / version / key
         self._until_trimmed = 0
-        for folder in root.glob("spectra-*/*"):
-            remove_abandoned(folder)
-        self.names = {file.name for file in self._directory.glob("*")}
+        self.names = {name for _, _, names in os.walk(self._directory) for name in names}
 
     def _label(self, name: str, arrays: Mapping[str, FloatArray]) -> str:
         return f"{self._of} {name} {sorted(arrays)}"
@@ -63,8 +61,6 @@ class SpectraCache:
         """Read the arrays of a name, or None."""
         file = self._directory / name
         try:
-            if not file.is_file():  # reading a pipe or a device may never end
-                return None
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {each: archive[each] for each in archive.files}
             if arrays.pop(_OF).item() != self._label(name, arrays):
@@ -79,8 +75,6 @@ class SpectraCache:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file = self._directory / name
-            if file.exists() and not file.is_file():
-                file.unlink()
             with replaced_file(file) as partial, partial.open("wb") as stream:
                 np.savez(stream, allow_pickle=False, **{_OF: np.array(self._label(name, arrays))}, **arrays)
                 self._until_trimmed -= stream.tell()
@@ -97,10 +91,11 @@ class SpectraCache:
 def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
     """Delete the files read longest ago until the cache is within its limit; other programs may do so as well."""
     files: list[tuple[float, int, Path]] = []
-    for file in root.glob("spectra-*/*/*"):
-        with contextlib.suppress(OSError):
-            stat = file.stat()
-            files.append((stat.st_atime, stat.st_size, file))
+    for folder, _, names in os.walk(root):  # which skips folders that others delete meanwhile, unlike glob
+        for file in (Path(folder, name) for name in names):
+            with contextlib.suppress(OSError):
+                stat = file.stat()
+                files.append((stat.st_atime, stat.st_size, file))
     total = sum(size for _, size, _ in files)
     for _, size, file in sorted(files):
         if total <= limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import traceback
@@ -48,14 +47,11 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
     A link is followed, so that it stays a link; a device or a pipe is written to directly.
     """
-    try:
-        path = path.resolve()
-    except RuntimeError as error:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
+    path = path.resolve()
     if path.exists() and not path.is_file():
         yield path
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    partial = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     _partial_files.add(partial)
     try:
         yield partial
@@ -74,25 +70,6 @@ def remove_partial_files() -> None:
     for partial in list(_partial_files):
         with suppress(OSError):
             partial.unlink()
-
-
-def remove_abandoned(folder: Path) -> None:
-    """Delete partial files of `replaced_file` whose programs have ended."""
-    for partial in folder.glob(".*.*-*.part"):
-        process = partial.name.split(".")[-2].partition("-")[0]
-        if process.isdecimal() and not _is_running(int(process)):
-            with suppress(OSError):
-                partial.unlink()
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it is another user's
-        pass
-    return True
 
 
 @contextmanager

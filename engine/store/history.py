@@ -27,9 +27,6 @@ MOST_BYTES = 1_000_000
 MOST_MODELS = 30
 """Models that are remembered."""
 
-LARGEST_LIST = 2**20
-"""A list of models with more bytes was not written by this program."""
-
 
 def history_file() -> Path:
     """Return the file of sentences."""
@@ -50,8 +47,6 @@ class SentenceStore:
         if self._path is None:
             return ()
         try:
-            if self._path.stat().st_size > 4 * MOST_BYTES:
-                return ()  # not written by this program
             text = self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ()
@@ -116,9 +111,8 @@ def remember_model(name: str, outline: ModelOutline) -> None:
 
 
 def _read_models() -> list[dict[str, Any]]:
-    path = recent_file()
     try:
-        entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LARGEST_LIST else []
+        entries = json.loads(recent_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return []
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []

@@ -160,12 +160,6 @@ def locked(folder: Path) -> Path:
     return folder / "locked" / "table.csv"
 
 
-def circular(folder: Path) -> Path:
-    (folder / "a.csv").symlink_to(folder / "b.csv")
-    (folder / "b.csv").symlink_to(folder / "a.csv")
-    return folder / "a.csv"
-
-
 def below_a_file(folder: Path) -> Path:
     (folder / "file").touch()
     return folder / "file" / "table.csv"
@@ -176,7 +170,6 @@ UNWRITABLE: list[tuple[Callable[[Path], Path], str]] = [
     (below_a_file, "Not a directory"),
     (locked, "Permission denied"),
     (lambda folder: folder, "folder"),
-    (circular, ""),
     (lambda folder: device("full", 7, folder), "No space left"),
 ]
 
