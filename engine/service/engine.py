@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import analysis
-from engine.service.queue import Queue, Urgency
+from engine.service.queue import WRITING, Queue, Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.heads import NOTHING_OFF, Off
@@ -336,10 +336,7 @@ class Engine:
     # --- files
 
     def write(self, work: Callable[[Callable[[], None]], Answer]) -> Future[Answer]:
-        """Write a file on a thread of its own; its requests to this engine come after those of the screen.
-
-        The work is given a function to call between rows, which raises when the export was cancelled.
-        """
+        """Write a file on a thread of its own, with a function to call between rows: it raises when it is cancelled."""
         return self._queue.write(work)
 
     def rows(self, name: str, query: Query) -> Iterator[RowGroup]:
@@ -351,7 +348,10 @@ class Engine:
         return self._each(lambda model: analysis.tables.arrays(model, name, query))
 
     def _each(self, begin: Callable[[OpenModel], Iterator[Part | Lane | None]]) -> Iterator[Part]:
-        """Yield the parts of a generator on the open model, doing its units as each part needs them."""
+        """Yield the parts of a generator on the open model, doing its units as each part needs them.
+
+        Screen requests come first.
+        """
         begun: list[Iterator[Part | Lane | None]] = []
         lane = Lane.WEIGHTS
 
@@ -365,7 +365,7 @@ class Engine:
                 yield unit
             return None
 
-        while (part := self._ask(following, Urgency.LARGE, lane).result()) is not None:
+        while (part := self._ask(following, Urgency.LARGE, lane, WRITING).result()) is not None:
             yield part
             del part  # before the next is computed
 

@@ -19,7 +19,6 @@ import traceback
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -32,10 +31,7 @@ Answer = TypeVar("Answer")
 Check = Callable[[], None]
 
 WRITING = "writing"
-"""The view that requests for a file are for, so that they can be given up together."""
-
-FILE_VIEW: ContextVar[str] = ContextVar("FILE_VIEW", default="")
-"""`WRITING` on a thread that writes a file, empty elsewhere."""
+"""The view of requests for a file."""
 
 STOPPED, REPLACED = "the engine has been stopped", "replaced by a newer request"
 
@@ -119,8 +115,6 @@ class Queue:
         future : the answer. It fails with `Superseded` when the work is given up, and with another `EngineError` for
             every other error.
         """
-        if file_view := FILE_VIEW.get():
-            view, urgency = file_view, max(urgency, Urgency.LARGE)
         job = _Job(urgency, next(self._arrivals), make, lane, Future(), view, owner)
         with self._changed:
             replaced = self._latest.pop(view, None) if view else None
@@ -186,8 +180,7 @@ class Queue:
     def write(self, work: Callable[[Check], Answer]) -> Future[Answer]:
         """Write a file on a thread of its own, so that neither the screen nor a lane waits for a disk.
 
-        Its requests to the queue come after those of the screen. The check that it is given raises `Superseded` once
-        the export is cancelled.
+        The check that it is given raises `Superseded` once the export is cancelled.
         """
         future: Future[Answer] = Future()
         future.set_running_or_notify_cancel()  # so that it cannot be cancelled before its answer is set
@@ -198,7 +191,6 @@ class Queue:
                 raise Superseded("the export was cancelled")
 
         def run() -> None:
-            FILE_VIEW.set(WRITING)
             try:
                 answer = work(check)
             except BaseException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import gzip
 import os
 import re
@@ -92,12 +91,13 @@ def _lazy_frame(pieces: Iterator[Table]) -> polars.LazyFrame:
     """Make a frame of pieces that Polars streams, reading each on its own thread."""
     from polars.io.plugins import register_io_source
 
-    first, context = next(pieces), contextvars.copy_context()
+    first = next(pieces)
 
     def source(*_: object) -> Iterator[polars.DataFrame]:
         yield first.frame
-        while (piece := context.run(next, pieces, None)) is not None:
+        for piece in pieces:
             yield piece.frame
+            del piece
 
     return register_io_source(source, schema=first.frame.schema)
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from engine.mathematics.threads import run_in_rounds
-from engine.service.queue import FILE_VIEW, NICENESS, Queue, Urgency, _all_threads
+from engine.service.queue import NICENESS, Queue, Urgency, _all_threads
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Lane, Work, finish, one_unit, restartable
@@ -177,17 +177,6 @@ def test_only_the_work_of_one_owner_is_given_up(queue: Queue) -> None:
         mine.answer.result(0)
     others.ends.set()
     assert others.answer.result(PATIENCE) == "through"
-
-
-def test_requests_for_a_file_come_after_those_of_the_screen(queue: Queue) -> None:
-    gate, said = Gate(queue), list[str]()
-    token = FILE_VIEW.set("writing")
-    first = say(queue, "file", said, Urgency.SELECTED)
-    FILE_VIEW.reset(token)
-    later = say(queue, "sentence", said, Urgency.SENTENCE)
-    gate.open.set()
-    wait([first, later], PATIENCE)
-    assert said == ["sentence", "file"]
 
 
 @pytest.mark.parametrize("kind", [restartable, one_unit])

@@ -23,7 +23,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
-from engine.values.views import NEEDS, VIEWS
+from engine.values.views import NEEDS, VIEWS, Query
 from tests.exporting import refusal, rows_in, run, written
 from tests.opening import hold_up
 from tui.export.request import Export, Request
@@ -190,11 +190,10 @@ def test_writing_stops_between_rows_and_while_it_waits_for_a_busy_engine(
     hold_up(engine, held)
 
     def work(check: Check) -> None:
-        asked = engine.memory() if waits else None
         begun.set()
-        while asked is None:
+        while not waits:
             check()
-        asked.result()
+        next(engine.rows("ranks", Query()))
 
     future = engine.write(work)
     assert begun.wait(10)
