@@ -43,21 +43,14 @@ COUNTS = (
 """The ends of the names of columns of whole numbers."""
 
 
-def rows_of_changes(model: OpenModel, query: Query) -> Groups:
-    """Compare the layers of a query with those of the second model, which is opened if necessary.
-
-    Raises
-    ------
-    EngineError : if there is no second model, or the only layer of the query cannot be compared.
-    """
-    yield from model.other()
-    yield from compute_layers("changes", model, query, _rows_of_layer)
-
-
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Compare a layer with that of the second model; `EngineError` if it cannot be compared."""
     model.comparison.check(layer.name)
     for whole_layer in wanted_parts(query):
         yield from _compare(model, layer, whole_layer, query)
+
+
+rows_of_changes = partial(compute_layers, "changes", of_layer=_rows_of_layer)
 
 
 def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:

@@ -64,11 +64,6 @@ class CircuitMeasures:
     lacking: tuple[str, ...]
 
 
-def rows_of_circuits(model: OpenModel, query: Query) -> Groups:
-    """Compute the rows of a query."""
-    return compute_layers("circuits", model, query, rows_of_layer)
-
-
 def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compute the rows of one layer's heads, and of the whole layer if the query wants it."""
     for whole_layer in wanted_parts(query):
@@ -80,6 +75,9 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
             ],
             lacking=found.lacking,
         )
+
+
+rows_of_circuits = partial(compute_layers, "circuits", of_layer=rows_of_layer)
 
 
 def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[CircuitMeasures]:

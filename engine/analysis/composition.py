@@ -26,34 +26,24 @@ LayerComposition: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
 """An earlier layer, and by kind the composition of its heads with those of a later layer."""
 
 
-def rows_of_composition(model: OpenModel, query: Query) -> Groups:
-    """Compare the heads of a query with those of all earlier layers of the same stack."""
-    left_out: dict[Head, str] = {}
-    yield from compute_layers("composition", model, query, partial(_rows_of_layer, left_out))
+def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Compare a layer's heads with those of all earlier layers of the same stack that write what they read.
 
-
-def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Compute the rows of one layer; earlier layers that write another width feed nothing.
-
-    In cross-attention only queries read the decoder's stream; keys and values read the encoder's. Layers with NaN or
-    infinite weights are added to ``left_out``.
+    In cross-attention only queries read the decoder's stream; keys and values read the encoder's.
     """
     yield Lane.WEIGHTS
     earlier = [
         each for each in model.outline.stack_layers(layer.stack)
-        if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in left_out
+        if each.layer < layer.layer and each.d_output == layer.d_model
     ]  # fmt: skip
-    try:
-        factors = model.layer_weights(layer.name).factors
-    except NotFinite as error:
-        left_out[layer.name] = error.what
-        raise
+    factors = model.layer_weights(layer.name).factors
     _written(model, layer, factors)
     read = {
         kind: part for kind, part in rows_read(*factors).items()
         if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
     }  # fmt: skip
     fed: list[LayerComposition] = []
+    left_out: dict[Head, str] = {}
     with model.reporter("comparing with earlier layers", "layers") as report:
         for done, each in enumerate(earlier):
             yield None
@@ -65,7 +55,10 @@ def _rows_of_layer(left_out: dict[Head, str], model: OpenModel, layer: LayerOutl
             else:
                 fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
     own = [row for number in wanted_heads(layer, query) for row in _ranked(layer, number, fed)]
-    yield RowGroup(own, left_out={each.name: left_out[each.name] for each in earlier if each.name in left_out})
+    yield RowGroup(own, left_out=left_out)
+
+
+rows_of_composition = partial(compute_layers, "composition", of_layer=_rows_of_layer)
 
 
 def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from torch import Tensor
@@ -55,12 +56,8 @@ class Side:
     note: str = ""
 
 
-def rows_of_directions(model: OpenModel, query: Query) -> Groups:
-    """List the tokens at the ends of the singular directions of a query's heads, without loading the model."""
-    return compute_layers("directions", model, query, _rows_of_layer)
-
-
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """List the tokens at the ends of the singular directions of a layer's heads, without loading the model."""
     yield Lane.WEIGHTS
     numbers, draws = wanted_heads(layer, query), chance_of(layer, False)
     weights = model.layer_weights(layer.name)
@@ -87,6 +84,9 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                 at = (*place_cells(layer, number), matrix, index + 1)
                 rows += [(*at, *along, *of, *end) for along, end in cells]
         yield RowGroup(rows, lacking=token_tables(model).lacking(layer.stack, "tokens"))
+
+
+rows_of_directions = partial(compute_layers, "directions", of_layer=_rows_of_layer)
 
 
 def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> Work[tuple[Side, Side]]:

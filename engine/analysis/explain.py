@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,7 @@ from engine.values.outline import LayerOutline
 from engine.values.progress import Work
 from engine.values.spectra import FloatArray
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.views import Query
+from engine.values.views import EXPLAIN, Query
 
 if TYPE_CHECKING:
     from engine.models.score_formula import ScoreFormula
@@ -39,9 +40,6 @@ BIASES = (
 )
 """The terms with the query's bias, the key's, or both, and their notes."""
 
-PAIR_CELLS = 10
-"""The number of cells from ``query_tokens`` to ``last_index``."""
-
 
 @dataclass(frozen=True)
 class Term:
@@ -53,11 +51,6 @@ class Term:
     chance: Cell = NOTHING
     places: tuple[int, int] | None = None
     note: str = ""
-
-
-def rows_of_explain(model: OpenModel, query: Query) -> Groups:
-    """Explain one cell of the map of each head of a query."""
-    return compute_layers("explain", model, query, _rows_of_layer)
 
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
@@ -75,15 +68,19 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         yield None
         best = int(scoring.weights[number, place].argmax())
         seen = _place("key", query.key, keys, best)
-        ends = (place, seen, queries[place], keys[seen])
+        ends = {"query": place, "key": seen, "query_token": queries[place], "key_token": keys[seen]}
         if not bool(scoring.seen[number, place, seen]):
             raise EngineError(
                 f"the mask hides key {seen} ({keys[seen]!r}) from query {place} ({queries[place]!r}), so there is no "
                 "score; choose another key"
             )
-        cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
+        rows = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
         lacking = token_tables(model).lacking(layer.stack, "tokens")
-        yield RowGroup([(*place_cells(layer, number), *row, *ends) for row in cells], lacking=lacking)
+        cells = ([(row | ends).get(column, NOTHING) for column in EXPLAIN.columns[3:]] for row in rows)
+        yield RowGroup([(*place_cells(layer, number), *row) for row in cells], lacking=lacking)
+
+
+rows_of_explain = partial(compute_layers, "explain", of_layer=_rows_of_layer)
 
 
 def _of_cell(
@@ -93,7 +90,8 @@ def _of_cell(
     cell: tuple[int, int, int],
     stored: Mapping[str, FloatArray],
     query: Query,
-) -> Work[list[tuple[Cell, ...]]]:
+) -> Work[list[dict[str, Cell]]]:
+    """List the terms of a cell's score, and the score itself, by column."""
     number, place, key = cell
     sides = (
         replace(scoring.side("Q", number, place), epsilon=float(stored["Q"][number])),
@@ -105,17 +103,25 @@ def _of_cell(
     claimed = [term.places[0] for term in terms if term.places and not term.note]
     tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
     tables = token_tables(model)
-    unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
+    unnamed = "" if tokens else tables.why_none(tables.of_stack(layer.stack).queries)
     draws = chance_of(layer, False)
     norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
     spectrum = draws["QK"].mean(0) * norm if draws else None
     total = 0.0
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[dict[str, Cell]] = []
     for term in terms:
         total += term.value
-        pair = _pair_cells(term, found, tokens, spectrum)
-        note = term.note or (unnamed if term.kind == "content" else "")
-        rows.append((term.name, term.value, term.chance, total, *pair, term.kind, note))
+        row: dict[str, Cell] = {"term": term.name, "value": term.value, "value_chance": term.chance}
+        row |= {"cumulative": total, "kind": term.kind, "note": term.note}
+        if term.places is not None:
+            start, end = term.places
+            row |= {"singular_value": float(found.sigma[start]), "index": start + 1, "last_index": end + 1}
+            row |= {} if spectrum is None else {"singular_value_chance": float(spectrum[start])}
+            if not term.note:  # a pair by itself
+                row |= {"query_projection": float(found.query[start]), "query_projection_chance": found.sizes[0]}
+                row |= {"key_projection": float(found.key[start]), "key_projection_chance": found.sizes[1]}
+                row |= {"note": unnamed, **tokens.get(start, {})}
+        rows.append(row)
     own = float(scoring.scores[cell])
     left = own - total
     allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
@@ -123,41 +129,41 @@ def _of_cell(
         raise EngineError(
             f"{left:.3g} of the score {own:.4g} is in no term that attn-tui knows, so the score cannot be explained"
         )
-    nothing = (NOTHING,) * PAIR_CELLS
-    weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
-    return [
-        *rows,
-        ("sum of the terms", total, _chance_of_sum(terms), total, *nothing, "total", ""),
-        ("the model's score", own, "", "", *nothing, "model", "before the softmax, computed by the model"),
-        ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic"),
-        ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax"),
+    rows += [
+        {"term": name, "value": value, "kind": kind, "note": note}
+        for name, value, kind, note in (
+            ("sum of the terms", total, "total", ""),
+            ("the model's score", own, "model", "before the softmax, computed by the model"),
+            ("unexplained", left, "unexplained", "rounding of the model's own arithmetic"),
+            ("attention weight", float(scoring.weights[cell]), "weight", "after the softmax"),
+        )
     ]
+    rows[-4] |= {"value_chance": _chance_of_sum(terms), "cumulative": total}
+    rows[-1] |= {"value_chance": 1 / int(scoring.seen[number, place].sum())}
+    return rows
 
 
 def _tokens(
-    model: OpenModel, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], top: int
-) -> Work[dict[int, tuple[str, str]] | None]:
-    """Name the tokens of pairs: by place, those at the ends of the directions on the query's and the key's side."""
+    model: OpenModel, layer: LayerOutline, found: ScoreTerms, places: list[int], top: int
+) -> Work[dict[int, dict[str, Cell]]]:
+    """Name the tokens of pairs: by place and column, those at the ends of the query's and the key's directions."""
     tables = token_tables(model)
     names = tables.of_stack(layer.stack)
-    both = (
-        (tables.tokens(names.queries, layer.d_model), found.left, found.query),
-        (tables.tokens(names.source, layer.d_source), found.right, found.key),
-    )
-    sides = []
-    for table, vectors, met in both:
-        sides.append((yield from _at_ends(model, table, vectors[:, list(places)], met[list(places)], top)))
-    if sides == [None, None]:
-        return None
-    return {place: (sides[0][n] if sides[0] else "", sides[1][n] if sides[1] else "") for n, place in enumerate(places)}
+    named: dict[int, dict[str, Cell]] = {}
+    for column, table, vectors, met in (
+        ("query_tokens", tables.tokens(names.queries, layer.d_model), found.left, found.query),
+        ("key_tokens", tables.tokens(names.source, layer.d_source), found.right, found.key),
+    ):
+        texts = yield from _at_ends(model, table, vectors[:, places], met[places], top)
+        for place, text in zip(places, texts, strict=False):
+            named.setdefault(place, {})[column] = text
+    return named
 
 
-def _at_ends(
-    model: OpenModel, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int
-) -> Work[list[str] | None]:
+def _at_ends(model: OpenModel, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int) -> Work[list[str]]:
     """Name the tokens with the largest projections on directions (d, n), each negated if ``met`` is negative."""
     if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
-        return None
+        return []
     signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
     with model.reporter("projecting tokens", "tokens") as report:
         projected = yield from table.project(vectors * signs, report)
@@ -223,21 +229,6 @@ def _other_terms(
     if (added := float(scoring.added[cell])) != 0:
         note = "added to the product of query and key: a relative bias, ALiBi, position terms, a mask"
         yield Term("position bias", "position", added, note=note)
-
-
-def _pair_cells(
-    term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None, spectrum: FloatArray | None
-) -> tuple[Cell, ...]:
-    """Fill the cells from ``query_tokens`` to ``last_index``."""
-    if term.places is None:
-        return (NOTHING,) * PAIR_CELLS
-    start, end = term.places
-    sigma: tuple[Cell, Cell] = float(found.sigma[start]), "" if spectrum is None else float(spectrum[start])
-    if start != end or term.note:
-        return (*(NOTHING,) * (PAIR_CELLS - 4), *sigma, start + 1, end + 1)
-    words = ("", "") if tokens is None else tokens.get(start, ("", ""))
-    along = (float(found.query[start]), found.sizes[0], float(found.key[start]), found.sizes[1])
-    return (*words, *along, *sigma, start + 1, end + 1)
 
 
 def _chance_of_sum(terms: Sequence[Term]) -> Cell:

@@ -10,9 +10,9 @@ from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.progress import Progress
+from engine.values.progress import Lane, Progress
 from engine.values.table import Cell, RowGroup, no_rows_error
-from engine.values.views import VIEWS, Query
+from engine.values.views import NEEDS, VIEWS, Query
 
 Unit = TypeVar("Unit")
 
@@ -25,15 +25,17 @@ def compute_layers(
     model: OpenModel,
     query: Query,
     of_layer: Callable[[OpenModel, LayerOutline, Query], Iterator[Unit]],
-) -> Iterator[Unit | RowGroup]:
-    """Compute the layers of a query, one after the other.
+) -> Iterator[Unit | RowGroup | Lane | None]:
+    """Compute the layers of a query, one after the other; a second model that it needs is opened first.
 
     Layers that raise `LayerLeftOut`, such as those with NaN in their weights, are left out unless one is asked for.
 
     Raises
     ------
-    EngineError : if the model has no such layer or head, or every layer is left out.
+    EngineError : if the model has no such layer or head, there is no second model, or every layer is left out.
     """
+    if _needs_other(name, query):
+        yield from model.other()
     layers = query_layers(name, model, query)
     left_out: dict[Head, str] = {}
     for done, layer in enumerate(layers):
@@ -67,7 +69,7 @@ def query_layers(name: str, model: OpenModel, query: Query) -> tuple[LayerOutlin
         layers = tuple(map(outline.layer, query.layers)) or outline.layers
         if not has_changes:
             layers = tuple(layer for layer in layers if not layer.is_change) or layers
-        if query.with_other or "vs" in (view.needs if view is not None else ()):
+        if _needs_other(name, query):
             layers = tuple(layer for layer in layers if layer.name in model.comparison.layers) or layers
     for layer in layers:
         if layer.is_change and view is not None and not has_changes:
@@ -77,6 +79,10 @@ def query_layers(name: str, model: OpenModel, query: Query) -> tuple[LayerOutlin
         if query.head is not None and query.head >= 0:
             outline.layer(Head(layer.stack, layer.layer, query.head))
     return layers
+
+
+def _needs_other(name: str, query: Query) -> bool:
+    return query.with_other or "vs" in NEEDS.get(name, ())
 
 
 def wanted_parts(query: Query) -> Iterator[bool]:

@@ -118,13 +118,8 @@ class _Repeats:
         return PatternMeasures(own, {name: float(mean) for name, mean in chance.items()})
 
 
-def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
-    """Compute the rows of a query, on its sentence or on repeated random tokens."""
-    return compute_layers("patterns", model, query, rows_of_layer)
-
-
 def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Compute the rows of one layer's heads."""
+    """Compute the rows of one layer's heads, on the query's sentence or on repeated random tokens."""
     yield Lane.MODEL
     if query.text is not None:
         yield from model.read(query.text)
@@ -140,6 +135,9 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
         cells = measure_cells(PATTERNS.columns[4:-1], own | of_repeats, chance | its_chance)
         rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head)), *cells, note))
     yield RowGroup(rows)
+
+
+rows_of_patterns = partial(compute_layers, "patterns", of_layer=rows_of_layer)
 
 
 def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, Label]]:

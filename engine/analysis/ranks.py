@@ -26,17 +26,15 @@ Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]
 """Computes the spectra of a layer, as `SpectraStore.layer` does."""
 
 
-def rows_of_ranks(model: OpenModel, query: Query) -> Groups:
-    """Measure the spectra of a query; no other matrices are computed."""
-    return compute_layers("ranks", model, query, ranks_of_layer)
-
-
 def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Compute the rows of one layer's heads, and of the whole layer if the query wants it."""
+    """Measure the spectra of one layer's heads, and of the whole layer if the query wants it, no other matrices."""
     for whole_layer in wanted_parts(query):
         spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
         yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
+
+
+rows_of_ranks = partial(compute_layers, "ranks", of_layer=ranks_of_layer)
 
 
 def query_spectra(
@@ -84,19 +82,8 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
     return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
-def rows_of_spectrum(model: OpenModel, query: Query) -> Groups:
-    """List the spectra of a query; no other matrices are computed.
-
-    Raises
-    ------
-    EngineError : if a second model is asked for but missing, or a layer cannot be compared.
-    """
-    if query.with_other:
-        yield from model.other()
-    yield from compute_layers("spectrum", model, query, _spectrum_of_layer)
-
-
 def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """List a layer's spectra, no other matrices; `EngineError` if the layers of two models cannot be compared."""
     for whole_layer in wanted_parts(query):
         spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
         if not query.with_other:
@@ -106,6 +93,9 @@ def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
         if lacking or left_out:
             raise EngineError(*(lacking or left_out))
         yield RowGroup(list(spectrum_rows_of_two(spectra, theirs)))
+
+
+rows_of_spectrum = partial(compute_layers, "spectrum", of_layer=_spectrum_of_layer)
 
 
 def spectrum_rows(spectra: Iterable[Spectrum]) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Any
@@ -65,15 +66,14 @@ def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Norm] | None = N
 def _measure(
     model: OpenModel, parameter: Parameter, by_name: Mapping[str, Parameter], measured: dict[str, Norm]
 ) -> None:
-    """Compute a parameter's norm, or say why it has none, and whether its numbers are stored under another name too."""
+    """Compute a parameter's norm, or say why it has none, and whether a tied name has numbers of its own."""
     from engine.mathematics.measures import tensor_norm
 
     name, tied_to = parameter.name, parameter.tied_to
     if name in measured:
         return
-    if tied_to:
-        _measure(model, by_name[tied_to], by_name, measured)
     if tied_to and not parameter.stored_bytes:
+        _measure(model, by_name[tied_to], by_name, measured)
         norm, note = measured[tied_to]
         measured[name] = norm, note if norm == NOTHING else ""
         return
@@ -86,7 +86,9 @@ def _measure(
     except (EngineError, RuntimeError) as error:
         measured[name] = NOTHING, " ".join(str(error).split())
     else:
-        measured[name] = norm, _stored_twice(model, parameter, norm, by_name, measured)
+        is_same = bool(tied_to) and _is_same(model, name, tied_to)
+        note = "stored a second time" if is_same else f"stored separately, and different from {tied_to}"
+        measured[name] = norm, note if tied_to else ""
 
 
 def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
@@ -95,23 +97,6 @@ def _parts(model: OpenModel, name: str) -> Iterator[Tensor]:
             raise EngineError(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
         yield part
         model.check()
-
-
-def _stored_twice(
-    model: OpenModel, parameter: Parameter, norm: float, by_name: Mapping[str, Parameter], measured: Mapping[str, Norm]
-) -> str:
-    """Say where the same numbers are stored again, or that a tied name has other numbers."""
-    if parameter.tied_to:
-        is_same = _is_same(model, parameter.name, parameter.tied_to)
-        return "stored a second time" if is_same else f"stored separately, and different from {parameter.tied_to}"
-    if not _may_be_vocabulary(parameter) or not norm > 0:
-        return ""
-    for other in by_name.values():
-        is_alike = _may_be_vocabulary(other) and other.shape == parameter.shape and other.name != parameter.name
-        has_its_norm = is_alike and measured.get(other.name, (NOTHING, ""))[0] == norm
-        if has_its_norm and _is_same(model, parameter.name, other.name):
-            return f"same numbers as {other.name}, not tied"
-    return ""
 
 
 def _is_same(model: OpenModel, one: str, other: str) -> bool:
@@ -137,21 +122,16 @@ def _layer_of(parameter: Parameter, outline: ModelOutline) -> Head | None:
     return max(alike, key=begins_alike).name if alike else None
 
 
-def _may_be_vocabulary(parameter: Parameter) -> bool:
-    return len(parameter.shape) == 2 and parameter.layer is None
-
-
-def arrays_of_matrices(model: OpenModel, query: Query) -> Arrays:
-    """Yield the arrays of a query's heads, named ``L5H1.W_Q``, or with several stacks ``encoder.L5H1.W_Q``."""
-    return compute_layers("matrices", model, query, _arrays_of_layer)
-
-
 def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:
+    """Yield the arrays of a query's heads, named ``L5H1.W_Q``, or with several stacks ``encoder.L5H1.W_Q``."""
     yield Lane.WEIGHTS
     for head, named in arrays_of(model, layer).items():
         for name, array in named.items():
             if query.wants(head.head) and query.matrix in (None, name.partition("_")[2]):
                 yield f"{head_argument(head, model.outline.stacks)}.{name}", array
+
+
+arrays_of_matrices = partial(compute_layers, "matrices", of_layer=_arrays_of_layer)
 
 
 def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
