@@ -85,7 +85,7 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
         for measure in (*measures[opening:], *measures[:opening]):
             said = shown(app.views.ranks.chance_line).split()
             chances = [float(ranks[matrix][f"{measure}_chance"]) for matrix in MATRICES]
-            assert said == ["chance", *(rough_number(each, in_column=True) for each in chances)]
+            assert said == ["chance", *(rough_number(each) for each in chances)]
             await type_keys(pilot, "m")
 
 
@@ -117,5 +117,5 @@ async def test_chance_is_below_its_own_column_however_the_table_is_scrolled(size
             said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}
             whole = {name: said[end] for name, end in seen.items() if end in said}
             assert whole, over
-            assert whole == {name: rough_number(chance[name], in_column=True) for name in whole}
+            assert whole == {name: rough_number(chance[name]) for name in whole}
             assert len(said) <= len(seen)

@@ -14,9 +14,6 @@ from tui.drawing.levels import Ink, Levels
 Choice = tuple[int, str, float]
 """A token's id, text and probability."""
 
-LEAST, MOST = 8, 16
-"""Columns per cell, at least and at most."""
-
 
 @dataclass(frozen=True, eq=False)
 class LensMap:
@@ -85,14 +82,3 @@ class LensMap:
     def _column(self, name: str) -> NDArray[np.float64]:
         cells = self.table.frame[name].to_numpy().astype(np.float64)
         return cells.reshape(len(self.layers), len(self.tokens), self.choices)
-
-
-def cell_width(room: int, tokens: int) -> int:
-    """Return the columns per cell that show all tokens, within the limits.
-
-    Examples
-    --------
-    >>> cell_width(60, 5), cell_width(60, 40), cell_width(150, 16)
-    (12, 8, 9)
-    """
-    return min(MOST, max(LEAST, room // max(tokens, 1)))

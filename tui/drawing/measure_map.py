@@ -15,6 +15,7 @@ from engine.values.outline import LayerOutline
 from engine.values.table import Cell, Table
 from engine.values.views import OVERVIEW
 from tui.drawing.levels import Ink, Levels, Scale, levels_of
+from tui.drawing.text import write_apart
 
 BINS = 4
 """Bars of a histogram per cube root of the number of values: twice Rice's rule, since they are narrow."""
@@ -231,18 +232,11 @@ class HeadGrid:
         marked : which of its characters are the cursor's number.
         """
         longest = len(str(self.columns - 1))
-        step = next(each for each in (1, 2, 4, 8, 16, 32) if each * self.width > longest or each == 32)
         room = max(self.columns * self.width, longest)
-        line = [" "] * room
-        number = str(cursor)
-        start = min(cursor * self.width, room - len(number))
-        for column in range(0, self.columns, step):
-            at, text = column * self.width, str(column)
-            is_apart = at > start + len(number) or at + len(text) < start  # a part of a number would be another head
-            if is_apart and at + len(text) <= room:
-                line[at : at + len(text)] = text
-        line[start : start + len(number)] = number
-        return "".join(line), range(start, start + len(number))
+        step = next(each for each in (1, 2, 4, 8, 16, 32) if each * self.width > longest or each == 32)
+        labels = [(column * self.width, str(column)) for column in (cursor, *range(0, self.columns, step))]
+        fitting = (each for each in labels[1:] if each[0] + len(each[1]) <= room)  # else over another column
+        return write_apart([labels[0], *fitting], room)
 
 
 NO_HEADS = HeadGrid((), 1, 1, 0, 0)

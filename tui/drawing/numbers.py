@@ -70,18 +70,18 @@ def align_numbers(rows: Sequence[Sequence[float | None]], room: int) -> list[str
     return [""] * len(rows)
 
 
-def rough_number(value: float, *, in_column: bool = False) -> str:
-    """Format a value by chance, with fewer digits; in a column with trailing zeros, to align.
+def rough_number(value: float) -> str:
+    """Format a value by chance in a column: with three digits, of which trailing zeros stay.
 
     Examples
     --------
-    >>> rough_number(31.0), rough_number(31.0, in_column=True), rough_number(30.94)
-    ('31', '31.0', '30.9')
+    >>> rough_number(31.0), rough_number(30.94), rough_number(1e-5)
+    ('31.0', '30.9', '1e-05')
     """
     if value == 0:
         return "0"
     if 1e-3 <= abs(value) < 1e3:
-        return _format_digits(value, 3) if in_column else f"{value:.3g}"
+        return _format_digits(value, 3)
     return "∞" if math.isinf(value) else f"{value:.0e}"
 
 

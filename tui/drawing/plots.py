@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import Rgb, lightness
-from tui.drawing.text import first_fitting
+from tui.drawing.text import first_fitting, write_apart
 from tui.drawing.token_spelling import SUBSCRIPTS
 
 FloatArray = NDArray[np.float64]
@@ -395,19 +395,12 @@ def index_line(count: int, width: int) -> str:
     >>> index_line(32, 40)
     '1    5    10     15    20    25       32'
     """
-    line = [" "] * width
     steps = (factor * 10**power for power in range(len(str(count))) for factor in (1, 2, 5))
     gap = 3 + len(str(count))
     step = next((step for step in steps if step * width >= gap * count), count)
-    taken = 0
-    for number in dict.fromkeys((1, *range(step, count, step), count)):
-        words = str(number)
-        start = min(max(column_of(number - 1, count, width) - len(words) // 2, 0), width - len(words))
-        if number not in (1, count) and start + len(words) > width - len(str(count)) - 2:
-            continue
-        if start >= taken:
-            line[start : start + len(words)], taken = words, start + len(words) + 1
-    return "".join(line)
+    numbers = dict.fromkeys((1, count, *range(step, count - step // 2, step)))
+    places = (column_of(number - 1, count, width) - len(str(number)) // 2 for number in numbers)
+    return write_apart(zip(places, map(str, numbers), strict=True), width)[0]
 
 
 def bars(values: FloatArray, rows: int) -> list[str]:

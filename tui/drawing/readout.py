@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.table import CHANCE, Cell
-from tui.drawing.numbers import brief_number, fit_number, rough_number, short_number
+from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 
 _SHORTEST_TOKEN = 4
@@ -287,7 +287,7 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     if chance is None:
         pairs = [(short_number(value), "")]
     else:
-        pairs = [(short_number(value), f"chance {rough_number(chance)}")]
+        pairs = [(short_number(value), f"chance {brief_number(chance, 3)}")]
         pairs += [(fit_number(value, digits), f"chance {fit_number(chance, digits)}") for digits in _FEW]
         if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
             times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)

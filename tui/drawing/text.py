@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from unicodedata import category
@@ -170,6 +170,30 @@ def stack_text(text: str, height: int, width: int) -> list[str]:
         lines[height - 1] += lines[height]
     lines = [fit(line, width) for line in lines[:height]]
     return [" " * width] * (height - len(lines)) + lines
+
+
+def write_apart(labels: Iterable[tuple[int, str]], width: int) -> tuple[str, range]:
+    """Write labels into a line, each from its place on, but none that would touch one before it in the order.
+
+    One that would reach beyond the end of the line starts earlier.
+
+    Returns
+    -------
+    line : of ``width`` characters.
+    first : where in it the first label is.
+
+    Examples
+    --------
+    >>> write_apart([(3, "30"), (0, "10"), (2, "20"), (9, "100")], 10)
+    ('10 30  100', range(3, 5))
+    """
+    line, first = " " * width, range(0)
+    for place, text in labels:
+        start = max(min(place, width - len(text)), 0)
+        end = start + len(text)
+        if not line[max(start - 1, 0) : end + 1].strip():
+            line, first = line[:start] + text + line[end:], first or range(start, end)
+    return line[:width], first
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:

@@ -214,4 +214,4 @@ def _label(name: Head, names: Sequence[Head]) -> str:
 
 
 def _spell_chance(cell: Cell) -> str:
-    return rough_number(cell, in_column=True) if isinstance(cell, int | float) else cell or ""
+    return rough_number(cell) if isinstance(cell, int | float) else cell or ""

@@ -90,7 +90,6 @@ class TextPane(SentencePane):
         self.shown: MapLines | None = None
         self._spellings: tuple[Spellings, Spellings] = ((), ())
         self._is_of_keys = True
-        self._ink = Ink.COLOUR
         self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
 
@@ -139,8 +138,8 @@ class TextPane(SentencePane):
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
             labels = spell_tokens(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
-            text.show(labels, special, levels.of(weights), ink, levels.cells, styles, cursor)
-        self._ink, self._legend = ink, partial(legend, levels, styles)
+            text.show(labels, special, levels.of(weights), levels.cells, styles, cursor)
+        self._legend = partial(legend, levels, styles)
         self._share_room()
         self._write_lines()
 
@@ -164,7 +163,7 @@ class TextPane(SentencePane):
         if lines is None or not self.size.height:
             return
         labels = spell_tokens(lines.key_tokens, self._spellings[1])
-        needed = self.keys.count_lines(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
+        needed = self.keys.count_lines(labels, self.size.width, (self.size.height - 5) // 2)
         self.keys.styles.height = "1fr" if needed is None else needed + 1
         both = needed is not None or not lines.is_of_one_text
         self.keys.display = self.keys_line.display = both or self._is_of_keys

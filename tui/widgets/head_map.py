@@ -19,7 +19,6 @@ from textual.strip import Strip
 
 from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
-from engine.values.table import Cell
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
@@ -276,8 +275,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         super().__init__()
         self._head_map = head_map
         self._labels: Mapping[Head, Sequence[str]] = {}
-        self._names: Mapping[Head, str] = {}
-        self._values: Mapping[Head, str] = {}
+        self._numbers: Mapping[Head, str] = {}
         self._followed: tuple[object, ...] = ()
         self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
 
@@ -290,9 +288,14 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         """
         shown, head = self._head_map.shown, self._head_map.head
         self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
-        self._labels = {each: label_of(each) for each in chain(*self._lists)}
-        self._names = {each: head_text(each, self._head_map.stacks) for each in self._labels}
-        self._values = {each: _value(shown.cell(each)) for each in self._labels} if shown is not None else {}
+        heads = list(chain(*self._lists))
+        self._labels = {each: label_of(each) for each in heads}
+        names = [head_text(each, self._head_map.stacks) for each in heads]
+        cells = [None if shown is None else shown.cell(each) for each in heads]
+        values = [fit_number(cell, 7) if isinstance(cell, int | float) else "" for cell in cells]
+        longest = [max(map(len, texts), default=0) for texts in (names, values)]
+        texts = (f"{name:<{longest[0]}} {value:>{longest[1]}} " for name, value in zip(names, values, strict=True))
+        self._numbers = dict(zip(heads, texts, strict=True))
         followed = (self._lists, shown, head, self._labels)
         if followed != self._followed:
             self._followed = followed
@@ -326,8 +329,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
             return
         is_here = entry == self._head_map.head
         style = self.get_component_rich_style("extremes--cursor" if is_here else "extremes--head")
-        names, digits = (max(map(len, each)) for each in (self._names.values(), self._values.values()))
-        number = f"{self._names[entry]:<{names}} {self._values[entry]:>{digits}} "
+        number = self._numbers[entry]
         label = first_fitting(max(width - len(number) - 1, 1), *self._labels[entry], "")
         yield Segment(number, style)
         yield Segment(f"{label:{max(width - len(number), 0)}}", plain)
@@ -339,10 +341,6 @@ class ExtremeHeads(StyledWidget, can_focus=False):
             entry = self._entry(offset.x // (self.size.width // self._columns), offset.y)
             if isinstance(entry, Head):
                 self._head_map.go(*self._head_map.place_of(entry))
-
-
-def _value(cell: Cell | None) -> str:
-    return fit_number(cell, 7) if isinstance(cell, int | float) else ""
 
 
 _WIDEST_BAR = 4

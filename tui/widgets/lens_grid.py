@@ -12,13 +12,16 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 
-from tui.drawing.lens_map import LensMap, cell_width
+from tui.drawing.lens_map import LensMap
 from tui.drawing.levels import Ink, Levels
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import legible_styles
 from tui.drawing.text import fit, label
 from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
+
+_NARROWEST, _WIDEST = 8, 16
+"""Columns per cell at least, and at most."""
 
 _LEAST = 0.005
 """Least probability of a token that is listed below the likeliest."""
@@ -97,7 +100,8 @@ class LensGrid(CellGrid):
             return
         (width, height), layers = self.size, len(shown.layers)
         self.name_width = 1 + max(map(len, shown.layers))
-        across, lines = cell_width(width - self.name_width, len(shown.tokens)), max((height - 2) // layers, 1)
+        across = max(_NARROWEST, min((width - self.name_width) // len(shown.tokens), _WIDEST))
+        lines = max((height - 2) // layers, 1)
         self._choices = max(1, min(lines // 2, shown.choices))
         self.cell = across, min(lines, 2 * self._choices + 1)
         self._scale = shown.levels(self.ink)

@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import NOTHING, Curve, Span, column_of, draw_plot, row_of, ticks_of
-from tui.drawing.text import escape_text
+from tui.drawing.text import escape_text, write_apart
 from tui.widgets.plot_area import PlotArea
 
 
@@ -80,12 +80,7 @@ class StepCurve(PlotArea):
 
     def _foot(self) -> str:
         """Write the step of the cursor, the last, the first, and of the others as many as stand apart."""
-        line = [" "] * self._room
         count = len(self._steps)
-        for place in (self._cursor, count - 1, *range(count - 1)):
-            step = escape_text(self._steps[place])
-            column = column_of(place, count, self._room)
-            start = max(min(column - len(step) // 2, self._room - len(step)), 0)
-            if not "".join(line[max(start - 1, 0) : start + len(step) + 1]).strip():
-                line[start : start + len(step)] = step
-        return "".join(line)[: self._room]
+        order = self._cursor, count - 1, *range(count - 1)
+        steps = ((column_of(place, count, self._room), escape_text(self._steps[place])) for place in order)
+        return write_apart(((column - len(step) // 2, step) for column, step in steps), self._room)[0]

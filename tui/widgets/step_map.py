@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from tui.drawing.cells import merged_cells
 from tui.drawing.levels import NOT_FINITE
 from tui.drawing.measure_map import MeasureScale, glyphs_of
 from tui.drawing.numbers import brief_number
+from tui.drawing.text import write_apart
 from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
@@ -47,41 +48,6 @@ class StepValues:
     steps: tuple[str, ...] = ()
     values: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     scale: MeasureScale | None = None
-
-
-def chosen_columns(count: int, room: int) -> list[int]:
-    """Choose the checkpoints for some columns: all, or an even spread with both ends.
-
-    Examples
-    --------
-    >>> chosen_columns(3, 5), chosen_columns(10, 4)
-    ([0, 1, 2], [0, 3, 6, 9])
-    """
-    if count <= max(room, 1):
-        return list(range(count))
-    return [round(place * (count - 1) / max(room - 1, 1)) for place in range(max(room, 1))]
-
-
-def step_line(steps: Sequence[str], width: int) -> str:
-    """Write as many steps as stand apart over the columns of a map, and always the last.
-
-    Examples
-    --------
-    >>> step_line(["0", "1", "2", "4", "8"], 2), step_line(["10", "20", "30"], 2)
-    ('0 1 2 4 8 ', '10  30')
-    """
-    line = [" "] * (len(steps) * width)
-    if not steps:
-        return ""
-    last = max(min((len(steps) - 1) * width, len(line) - len(steps[-1])), 0)
-    taken = 0
-    for place, step in enumerate(steps[:-1]):
-        start = place * width
-        if start >= taken and start + len(step) < last:
-            line[start : start + len(step)] = step
-            taken = start + len(step) + 1
-    line[last : last + len(steps[-1])] = steps[-1]
-    return "".join(line)
 
 
 class StepMap(CellGrid):
@@ -157,7 +123,8 @@ class StepMap(CellGrid):
         rows, checkpoints = self.extent
         self.name_width = 1 + max(map(cell_len, self.shown.rows), default=0)
         room = max(self.size.width - self.name_width, 1)
-        self._columns = list(range(checkpoints)) if self.is_spread else chosen_columns(checkpoints, room)
+        count = checkpoints if self.is_spread else min(checkpoints, room)
+        self._columns = np.rint(np.linspace(0, checkpoints - 1, count)).astype(int).tolist()  # both ends, evenly spread
         if self.cursor[1] not in self._columns and self._columns:
             self._columns[self.columns_before(self.cursor[1])] = self.cursor[1]
         width = min(room // max(len(self._columns), 1), _WIDEST)
@@ -181,17 +148,14 @@ class StepMap(CellGrid):
         return "" if inner else self.shown.rows[row]
 
     def heading(self) -> list[Segment]:
-        """Write the steps; that of the cursor replaces what is in its way."""
+        """Write as many steps as stand apart, that of the cursor and the last before others."""
         plain, marked = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
-        line = step_line([self.shown.steps[each] for each in self._columns], self.cell[0])
-        step, place = self.shown.steps[self.cursor[1]], self.columns_before(self.cursor[1]) * self.cell[0]
-        start = max(min(place, len(line) - len(step)), 0)
-        before, after = line[:start], line[start + len(step) :]
-        if before and before[-1] != " ":
-            before = before[: before.rfind(" ") + 1].ljust(start)
-        if after and after[0] != " ":
-            after = after[after.find(" ") :].rjust(len(after)) if " " in after else " " * len(after)
-        return [Segment(before, plain), Segment(step, marked), Segment(after, plain)]
+        count, width = len(self._columns), self.cell[0]
+        order = self.columns_before(self.cursor[1]), count - 1, *range(count - 1)
+        labels = ((place * width, self.shown.steps[self._columns[place]]) for place in order)
+        line, first = write_apart(labels, count * width)
+        texts = line[: first.start], line[first.start : first.stop], line[first.stop :]
+        return [Segment(text, style) for text, style in zip(texts, (plain, marked, plain), strict=True)]
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint a line of a row's cells."""

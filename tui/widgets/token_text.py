@@ -60,7 +60,6 @@ class TokenText(ItemArea):
         self._labels: tuple[str, ...] = ()
         self._special: frozenset[int] = frozenset()
         self._levels: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
-        self._ink = Ink.COLOUR
         self._cells: tuple[str, ...] = ()
         self._styles: tuple[Style, ...] = ()
         self._flow: Flow = flow((), 80, 1)
@@ -73,7 +72,6 @@ class TokenText(ItemArea):
         labels: tuple[str, ...],
         special: frozenset[int],
         levels: NDArray[np.uint8],
-        ink: Ink,
         cells: tuple[str, ...],
         styles: tuple[Style, ...],
         cursor: int,
@@ -84,10 +82,10 @@ class TokenText(ItemArea):
         ----------
         special : numbers of the special tokens.
         levels : of the tokens' weights.
-        ink, cells, styles : what tells the levels apart, as in a map.
+        cells, styles : what tells the levels apart, as in a map.
         """
         self._labels, self._special, self._levels = labels, special, levels
-        self._ink, self._cells, self._styles, self.cursor = ink, cells, styles, cursor
+        self._cells, self._styles, self.cursor = cells, styles, cursor
         self._lay_out()
         self.refresh()
         self.reveal()
@@ -95,18 +93,19 @@ class TokenText(ItemArea):
     def show_message(self, message: str) -> None:
         """Show a message in place of the tokens, or nothing."""
         self._message = message
-        self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
+        self.show((), frozenset(), np.zeros(0, dtype=np.uint8), (), (), 0)
 
-    def count_lines(self, labels: tuple[str, ...], ink: Ink, width: int, most: int) -> int | None:
+    def count_lines(self, labels: tuple[str, ...], width: int, most: int) -> int | None:
         """Count the lines that all tokens take in a pane; None if they are more than ``most``."""
         if sum(map(len, labels)) > width * most:
             return None
-        lines = len(flow(labels, width - 3, self._gap(ink)).lines)
+        lines = len(flow(labels, width - 3, self._gap).lines)
         return lines if lines <= most else None
 
-    def _gap(self, ink: Ink) -> int:
-        """Count the cells after a token: the bar or brackets, and the glyphs of its level."""
-        return 1 if ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
+    @property
+    def _gap(self) -> int:
+        """Cells after a token: the bar or brackets, and the glyphs of its level."""
+        return 1 if self.ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
     def _lay_out(self) -> None:
         """Break the tokens into lines, unless nothing that it depends on has changed.
@@ -114,11 +113,11 @@ class TokenText(ItemArea):
         The scrollbar's column is always kept free, so that lines do not change when it appears.
         """
         width = max(self.size.width - 1, 0)
-        wanted = (self._labels, width, self._ink)
+        wanted = (self._labels, width, self._gap)
         if wanted == self._laid_out_for:
             return
         self._laid_out_for = wanted
-        self._flow = flow(self._labels, width, self._gap(self._ink))
+        self._flow = flow(self._labels, width, self._gap)
         self.virtual_size = Size(width, len(self._flow.lines) if self._labels else 0)
 
     def on_resize(self) -> None:
@@ -149,18 +148,17 @@ class TokenText(ItemArea):
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
     def _styled_texts(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
-        token_style = self.get_component_rich_style("area--cell")
-        usual = token_style.color
+        token_style, has_colours = self.get_component_rich_style("area--cell"), len(self._styles) > 1
         for piece in line:
             level = int(self._levels[piece.token])
-            coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
-            style = legible_styles(self._styles, usual)[level] if coloured else token_style
+            coloured = has_colours and level != NOT_FINITE
+            style = legible_styles(self._styles, token_style.color)[level] if coloured else token_style
             if piece.token in self._special and not coloured:  # on colours their brackets do, which costs no bytes
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
             yield piece.text, self.get_component_rich_style("area--cursor") if is_here else style
             if piece.ends:
-                glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
+                glyphs = "" if has_colours else "??" if level == NOT_FINITE else self._cells[level]
                 ends = f"[{glyphs}]" if glyphs and sends_ascii_only(self.app) else f"{glyphs}│"
                 yield ends, plain if not glyphs.strip() else token_style
 

@@ -65,7 +65,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             assert_are_of(lines, weights, query)
             assert heatmap.cursor[0] == query
             np.testing.assert_allclose(shown_map(app).values, weights, rtol=0, atol=1e-5)
-            expected = levels_of(lines.row, "linear", lines.largest, pane._ink.levels)
+            expected = levels_of(lines.row, "linear", lines.largest, pane.keys.ink.levels)
             assert pane.keys._levels.tolist() == expected.tolist()
             assert shown(pane.readout_line).startswith(f"token {query} of ")
             assert not shown(pane.keys_line).startswith(str(query)), "it is said once"
@@ -277,7 +277,7 @@ async def test_levels_can_be_told_apart_without_colour(tiny_model: TinyModel, mo
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1") as (app, pilot):
         await press_slowly(pilot, "T", "G")
         pane = active(app, TextPane)
-        glyphs = pane._ink.cells[int(pane.keys._levels.max())]
+        glyphs = pane.keys.ink.cells[int(pane.keys._levels.max())]
         assert f"{glyphs}│" in screen_text(app)
 
 

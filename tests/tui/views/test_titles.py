@@ -259,7 +259,7 @@ async def test_every_line_of_the_coloured_text_fits_its_numbers_on_the_smallest_
         assert cell_len(legend) <= pane.legend_line.content_size.width
         assert float(legend.split()[-1]) == pytest.approx(pane.shown.largest, rel=0.05)
         text = drawn_lines(app, pane.keys)
-        ends = [f"[{ascii_cells(pane._ink.cells[level])}]" for level in pane.keys._levels.tolist()]
+        ends = [f"[{ascii_cells(pane.keys.ink.cells[level])}]" for level in pane.keys._levels.tolist()]
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
         await see(pilot, "2", text=" ranks L0  stable rank ")
 
