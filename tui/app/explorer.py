@@ -33,7 +33,7 @@ from tui.toolkit.application import TerminalApp, start_work
 from tui.toolkit.keys import PROGRAM, PROGRAM_KEYS, UNBOUND, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
-from tui.toolkit.themes import ANSI, next_theme
+from tui.toolkit.themes import ANSI, next_theme, short_theme
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -478,10 +478,9 @@ class Explorer(TerminalApp):
             return
         self.theme = name
         if self.start.is_restoring:
-            threading.Thread(target=remember_choice, args=("theme", self.theme), daemon=True).start()
-        short = self.theme.removeprefix("textual-")
-        few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
-        self.notify(f"theme {short}{few}", timeout=2)
+            threading.Thread(target=remember_choice, args=("theme", name), daemon=True).start()
+        few = " (the terminal's own colours; maps are drawn with signs)" if name == ANSI else ""
+        self.notify(f"theme {short_theme(name)}{few}", timeout=2)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
         """Take other keys, or none, and name them in the empty sentence line."""

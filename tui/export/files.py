@@ -37,38 +37,33 @@ if TYPE_CHECKING:
 
 
 class What(Enum):
-    """What is written; the value is its key in the menu."""
+    """What is written: its key in the menu, what that key does, and the ending of a file whose format is no choice."""
 
-    VIEW = "v"
-    """The table of the active view, with the rows and the order on screen."""
-    MODEL = "w"
-    """The same table of the whole model, as ``attn-tui export`` prints it."""
-    MATRICES = "m"
-    """The matrices of the selected head or layer, as NumPy arrays."""
-    SVG = "s"
-    SCREEN = "S"
-    """The whole screen, as SVG."""
-    TEXT = "t"
-    ANSI = "a"
-    """Text with the escape sequences of its colours."""
+    VIEW = ("v", "Write the table of the view", "")
+    MODEL = ("w", "Write the same table of the whole model", "")
+    MATRICES = ("m", "Write the matrices of what is selected", ".npz")
+    SVG = ("s", "Write a picture of the view, as SVG", ".svg")
+    SCREEN = ("S", "Write a picture of the screen, as SVG", ".svg")
+    TEXT = ("t", "Write the view as text", ".txt")
+    ANSI = ("a", "Write the view as text with its colours", ".ans")
+
+    def __init__(self, key: str, does: str, ending: str) -> None:
+        self.key, self.does, self.ending = key, does, ending
 
     @property
     def is_table(self) -> bool:
         """Whether it is a table, whose format can be chosen."""
-        return self in (What.VIEW, What.MODEL)
+        return not self.ending
 
     @property
     def is_picture(self) -> bool:
         """Whether it is a picture of the screen or a view."""
-        return self in _PICTURES
+        return not self.is_table and self is not What.MATRICES
 
     @property
     def is_of_view(self) -> bool:
         """Whether it is a table or picture of the active view."""
         return self is What.VIEW or (self.is_picture and self is not What.SCREEN)
-
-
-_PICTURES = {What.SVG: ".svg", What.SCREEN: ".svg", What.TEXT: ".txt", What.ANSI: ".ans"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +76,7 @@ class Choice:
     @property
     def ending(self) -> str:
         """The ending of the file's name."""
-        if self.what is What.MATRICES:
-            return ".npz"
-        return _PICTURES.get(self.what, f".{self.format}")
+        return self.what.ending or f".{self.format}"
 
 
 def formats_for(what: What, view: str) -> tuple[str, ...]:
@@ -101,16 +94,15 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     >>> picture = Choice(What.SCREEN)
     >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.ans", "x.svg", "x")]
     ['VIEW', 'ANSI', 'SCREEN', 'SCREEN']
-    >>> choice_of(Path("x.npz"), Choice(What.MODEL), "attention")
-    Choice(what=<What.MODEL: 'w'>, format='npz')
+    >>> choice_of(Path("x.npz"), Choice(What.MODEL), "attention").format
+    'npz'
     """
     if path.suffix == usual.ending:
         return usual
     format = format_of(path) or path.suffix.removeprefix(".")
     if format in (formats_for(usual.what, view) or FORMATS):
         return Choice(usual.what if usual.what.is_table else What.VIEW, format)
-    endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
-    return replace(usual, what=endings.get(path.suffix, usual.what))
+    return replace(usual, what=next((what for what in What if what.ending == path.suffix != ""), usual.what))
 
 
 OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}

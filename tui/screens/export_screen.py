@@ -45,17 +45,6 @@ class FileName(Field):
         self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
 
 
-WRITES = {
-    What.VIEW: "Write the table of the view",
-    What.MODEL: "Write the same table of the whole model",
-    What.MATRICES: "Write the matrices of what is selected",
-    What.SVG: "Write a picture of the view, as SVG",
-    What.SCREEN: "Write a picture of the screen, as SVG",
-    What.TEXT: "Write the view as text",
-    What.ANSI: "Write the view as text with its colours",
-}
-"""The descriptions of the menu's keys."""
-
 HINT = "press a letter to write at once"
 
 
@@ -70,7 +59,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(what.value, f"take('{what.name}')", WRITES[what], show=False, id=f"export.{what.name.lower()}")
+            Binding(what.key, f"take('{what.name}')", what.does, show=False, id=f"export.{what.name.lower()}")
             for what in What
         ),
         # With priority, so that letters typed right after it go into the name.
@@ -98,7 +87,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._list = Whats(
-            *(Option(Text(f"{what.value}  {exporting.describe(what)}"), id=what.name) for what in What),
+            *(Option(Text(f"{what.key}  {exporting.describe(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
         )

@@ -26,7 +26,7 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import SHORT_LABELS, Head, head_text, parse_head
 from engine.values.views import meaning
-from tui.drawing.measure_map import MeasureScale, scale_of
+from tui.drawing.measure_map import scale_of
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import SIGNS, Curve
 from tui.drawing.plots import Line as PlotLine
@@ -205,7 +205,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             return
         steps = tuple(_step(each) for each in shown.checkpoints)
         at, of_layer = self._at(shown), shown.heads_of(head.whole_layer)
-        scale = self._scale(shown)
+        finite = shown.values[np.isfinite(shown.values)]
+        scale = scale_of(finite, "linear", bool(finite.size and finite.min() < 0))
         number = shown.heads.index(head)
         layers = [head_text(each, shown.stacks) for each in shown.layers]
         heads = [self._row(shown, each) for each in of_layer]
@@ -215,12 +216,10 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             (self.head_map, heads, shown.values[:, of_layer], of_layer.index(number)),
         ):
             map.show(StepValues(tuple(each.ljust(width) for each in names), steps, values.T, scale), (row, at))
-        self.curve.show(self._curve(shown, number), steps, at)
-        self._write(shown, number, at)
-
-    def _scale(self, shown: MeasureOverSteps) -> MeasureScale | None:
-        finite = shown.values[np.isfinite(shown.values)]
-        return scale_of(finite, "linear", bool(finite.size and finite.min() < 0))
+        chance = None if shown.chance is None else shown.chance[:, number]
+        lines = self._lines(shown, head)
+        self.curve.show(Curve(shown.measure.name, shown.values[:, number], chance, "", lines), steps, at)
+        self._write(shown, number, at, lines)
 
     def _row(self, shown: MeasureOverSteps, number: int) -> str:
         label, since = self._label(shown, number)
@@ -236,10 +235,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             return "", ""
         return of_head[-1], _step(shown.checkpoints[since]) if len(of_head) > 1 else ""
 
-    def _curve(self, shown: MeasureOverSteps, number: int) -> Curve:
-        chance = None if shown.chance is None else shown.chance[:, number]
-        return Curve(shown.measure.name, shown.values[:, number], chance, "", self._lines(shown, shown.heads[number]))
-
     def _lines(self, shown: MeasureOverSteps, head: Head) -> tuple[PlotLine, ...]:
         """Give the head of the same name in the other models, at the steps of this one."""
         if not self.place.has_all_models:
@@ -254,7 +249,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
                 lines.append(PlotLine(_short(name), values))
         return tuple(lines)
 
-    def _write(self, shown: MeasureOverSteps, number: int, at: int) -> None:
+    def _write(self, shown: MeasureOverSteps, number: int, at: int, lines: Sequence[PlotLine]) -> None:
         head, measure = shown.heads[number], shown.measure.name
         name, layer = head_text(head, shown.stacks), head_text(head.whole_layer, shown.stacks)
         models = f" · {self.models} models" if self.models > 1 else ""
@@ -271,7 +266,6 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         said = [_at_step(_step(shown.checkpoints[at])), f"{name} {brief_number(float(value), 4)}"]
         if shown.chance is not None:
             said.append(f"chance {brief_number(float(shown.chance[at, number]), 4)}")
-        lines = self._lines(shown, head)
         if not lines:
             mean = float(shown.layer_means[at, shown.layers.index(head.whole_layer)])
             said.append(f"mean of {layer} {brief_number(mean, 4)}")

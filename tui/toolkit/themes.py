@@ -15,9 +15,6 @@ ANSI = "ansi"
 PALETTE = "map-palette"
 """Theme variable for the colours of maps, see `tui.drawing.ramps.PALETTES`."""
 
-USUAL_PALETTE = "magma"
-"""Colours of maps in themes that name none."""
-
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that can be told apart without red-green vision (Okabe and Ito, 2008)."""
 
@@ -121,9 +118,6 @@ OWN = {
 SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind", "color-blind": "colour-blind"}
 """Short names of themes."""
 
-LIGHT_AND_DARK = ("dark", "light")
-"""Short names that are shown instead of full ones."""
-
 
 def find_theme(name: str) -> str:
     """Return the full name of a theme.
@@ -152,7 +146,7 @@ def short_theme(name: str) -> str:
     >>> short_theme("textual-dark"), short_theme("colour-blind"), short_theme("nord")
     ('dark', 'colour-blind', 'nord')
     """
-    return next((short for short in LIGHT_AND_DARK if SHORT[short] == name), name)
+    return name.removeprefix("textual-") if name in ("textual-dark", "textual-light") else name
 
 
 def default_theme(color_system: str | None, *, no_color: bool) -> str:
@@ -173,5 +167,5 @@ def next_theme(name: str) -> str:
 
 
 def palette_of(theme: Theme) -> str:
-    """Return the name of a theme's colours of maps."""
-    return theme.variables.get(PALETTE, USUAL_PALETTE)
+    """Return the name of a theme's colours of maps; most themes name none."""
+    return theme.variables.get(PALETTE, "magma")
