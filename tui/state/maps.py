@@ -71,6 +71,9 @@ class Maps:
     Attributes
     ----------
     has_read : called when the model has read a sentence.
+    heads : maps of single heads, of a short sentence; the other maps of their layers are not kept.
+    parts : rectangles of a long sentence's maps; newer work of the same name replaces older.
+    lines : rows and columns of a long sentence's maps.
     warning : why the model cannot read a sentence, or is slow; else empty.
     computing : the message in the place of a map that is being computed.
     """
@@ -89,11 +92,11 @@ class Maps:
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
         self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
-        self._heads: Store[MapQuery, AttentionMap] = Store(self._ask_head, arrived)
-        self._parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
+        self.heads: Store[MapQuery, AttentionMap] = Store(self._ask_head, arrived)
+        self.parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
         self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
-        self._lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
-        self._stores = self._sentences, self._layers, self._heads, self._parts, self._small, self._lines
+        self.lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
+        self._stores = self._sentences, self._layers, self.heads, self.parts, self._small, self.lines
 
     @property
     def is_idle(self) -> bool:
@@ -103,7 +106,7 @@ class Maps:
     @property
     def is_late(self) -> bool:
         """Whether an answer has been on its way for longer than a moment."""
-        return any(store.has_late for store in self._stores)
+        return any(store.is_late for store in self._stores)
 
     def close(self) -> None:
         """Cancel all work."""
@@ -185,14 +188,6 @@ class Maps:
             self._selected = maps, maps.select(head)  # kept, because computing a mean takes long
         return self._selected[1]
 
-    def of_head(self, query: MapQuery) -> AttentionMap | EngineError | None:
-        """Give a head's map of a short sentence; the other maps of its layer are not kept."""
-        return self._heads.get(query)
-
-    def part(self, query: MapQuery, work: str, window: MapWindow) -> PooledMap | EngineError | None:
-        """Give a rectangle of a long sentence's map; newer work of the same name replaces older."""
-        return self._parts.get((query, window, work))
-
     def small(self, query: MapQuery, block: int) -> Mapping[int, PooledMap] | EngineError | None:
         """Give the maps of a layer's heads in blocks, by the number of the head; those of a long sentence come in turn.
 
@@ -204,13 +199,9 @@ class Maps:
         self._last_small = query, block
         return self._small.get(self._last_small)
 
-    def lines(self, query: MapQuery, place: tuple[int, int]) -> MapLines | EngineError | None:
-        """Give a query's row and a key's column of a long sentence's map."""
-        return self._lines.get((query, place))
-
     def row(self, query: MapQuery, number: int) -> NDArray[np.float32] | None:
         """Give all weights of a query in a long sentence's map; None while they are missing or after an error."""
-        lines = self.lines(query, (number, 0 if query.name.stack == "cross" else number))
+        lines = self.lines.get((query, (number, 0 if query.name.stack == "cross" else number)))
         return lines.row if isinstance(lines, MapLines) else None
 
     async def every_weight(self, query: MapQuery) -> AttentionMap:

@@ -89,7 +89,7 @@ class Store(Generic[Key, Value]):
         return not self._asked
 
     @property
-    def has_late(self) -> bool:
+    def is_late(self) -> bool:
         """Whether an answer has been on its way for longer than `PATIENCE`."""
         return bool(self._late)
 
@@ -100,10 +100,6 @@ class Store(Generic[Key, Value]):
     def is_complete(self, key: Key) -> bool:
         """Say whether the whole answer, or an error, is known."""
         return key in self._complete
-
-    def is_late(self, key: Key) -> bool:
-        """Say whether an answer has been on its way for longer than `PATIENCE`."""
-        return key in self._late
 
     def stop(self, key: Key) -> None:
         """Stop the work on an answer; the part that is known stays."""
@@ -119,11 +115,10 @@ class Store(Generic[Key, Value]):
             self.stopped = None
             self._arrived()
 
-    def forget(self, key: Key | None = None) -> None:
-        """Forget an answer, or all of them."""
-        for each in [key] if key is not None else list(self._known):
-            self._known.pop(each, None)
-            self._complete.discard(each)
+    def forget(self) -> None:
+        """Forget all answers."""
+        self._known.clear()
+        self._complete.clear()
 
     def close(self) -> None:
         """Cancel all work."""

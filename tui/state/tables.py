@@ -123,7 +123,7 @@ class TableStore(Store[TableKey, Table]):
     def stoppable(self) -> TableKey | None:
         """The table whose work a person can stop: a sweep, or one that is late."""
         return next(
-            (key for key in self._asked if is_swept(key) or (self.is_late(key) and not VIEWS[key[0]].grows)), None
+            (key for key in self._asked if is_swept(key) or (key in self._late and not VIEWS[key[0]].grows)), None
         )
 
     def stop_work(self) -> bool:

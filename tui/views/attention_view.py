@@ -31,9 +31,14 @@ from tui.widgets.line import Line
 
 def map_in_parts(maps: Maps, query: MapQuery, sentence: Sentence, work: str) -> MapSource:
     """Fetch the map of a long sentence part by part; newer work of the same name replaces older."""
-    part, spelled = partial(maps.part, query, work), partial(spell_map, sentence=sentence)
-    tokens, row = (sentence.tokens, sentence.tokens), partial(maps.row, query)
-    return MapSource(query, tokens, part, row, is_signed=query.minuend is not None, spelled=spelled)
+    return MapSource(
+        query,
+        (sentence.tokens, sentence.tokens),
+        lambda window: maps.parts.get((query, window, work)),
+        partial(maps.row, query),
+        is_signed=query.minuend is not None,
+        spelled=partial(spell_map, sentence=sentence),
+    )
 
 
 class AttentionPane(SentencePane):

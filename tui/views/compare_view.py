@@ -147,7 +147,7 @@ class ComparePane(SentencePane):
             if sentence.is_long:
                 source = map_in_parts(stores.maps, query, sentence, f"compare {head.stack} {head}")
             else:
-                map = stores.maps.of_head(query)
+                map = stores.maps.heads.get(query)
                 if map is None:  # ask for one layer after the other
                     self.show_missing((), None, COMPUTING, is_late=stores.maps.is_late)
                     return
@@ -224,7 +224,7 @@ class ComparePane(SentencePane):
                 raise self.nothing_drawn
             return block_table(drawn)
         queries = (MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads)
-        found_maps = (stores.maps.of_head(query) for query in queries)
+        found_maps = (stores.maps.heads.get(query) for query in queries)
         return attention_table([each for each in found_maps if isinstance(each, AttentionMap)])
 
     @property
@@ -303,7 +303,7 @@ def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> Atten
     assert query.minuend is not None
     maps = []
     for name in (query.name, query.minuend):
-        map = stores.maps.of_head(replace(query, name=name, minuend=None))
+        map = stores.maps.heads.get(replace(query, name=name, minuend=None))
         if not isinstance(map, AttentionMap):
             return map
         maps.append(map)

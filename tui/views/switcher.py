@@ -219,7 +219,7 @@ class Views(Container):
         row, shown = self.row_head, self.session.shown
         if row is None or row == shown.selected or view == shown.view:
             return
-        if self.chosen_head is not None:
+        if self.target_head == row:
             if not is_step:
                 self._history.jump()
             self.session.change(selected=row)
@@ -383,7 +383,9 @@ class Views(Container):
     @property
     def target_head(self) -> Head | None:
         """The head or layer that keys act on: of the row a person moved to, else the selected one."""
-        return self.session.shown.selected if self.chosen_head is None else self.chosen_head
+        row, active = self.row_head, self.active
+        is_chosen = isinstance(active, TablePane) and active.is_on_chosen_row
+        return row if is_chosen and row is not None else self.session.shown.selected
 
     @property
     def awaits_row(self) -> bool:
@@ -397,12 +399,6 @@ class Views(Container):
         pane, focused = self.active, self.screen.focused
         has_focus = focused is not None and pane in focused.ancestors
         return pane if has_focus and isinstance(pane, TablePane) and pane.has_heads else None
-
-    @property
-    def chosen_head(self) -> Head | None:
-        """The head of the row that a person moved to, or that a filter left, in a table of heads with the focus."""
-        is_chosen = isinstance(self.active, TablePane) and self.active.is_on_chosen_row
-        return self.row_head if is_chosen else None
 
     @property
     def table(self) -> TablePane | None:

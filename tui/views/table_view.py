@@ -82,7 +82,7 @@ def show_missing_table(pane: Pane, title: Sequence[Part], tables: TableStore, ke
     message = "reading …" if grows else COMPUTING
     if told is not None and not grows:
         message = f"{told.activity}: {progress_sentence(told)}; {key_of(pane.app, 'app.leave')} stops"
-    pane.show_missing(title, found, message, is_late=tables.is_late(key))
+    pane.show_missing(title, found, message, is_late=tables.is_late)
 
 
 def how_to_go_on(pane: Pane) -> str:

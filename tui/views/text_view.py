@@ -113,7 +113,7 @@ class TextPane(SentencePane):
         query, lines = map_query(shown, name), None
         if sentence.is_long and not name.is_rollout:
             place = (min(shown.cell[0], len(sentence.ids) - 1), min(shown.cell[1], len(sentence.ids) - 1))
-            lines = maps.lines(query, place if name.stack == "cross" else (place[0], place[0]))
+            lines = maps.lines.get((query, place if name.stack == "cross" else (place[0], place[0])))
         elif isinstance(whole := maps.whole(query), AttentionMap):
             row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
             is_one = whole.is_of_one_text
