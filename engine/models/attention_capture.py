@@ -83,8 +83,8 @@ class EagerCall:
     mask: Tensor | None
     settings: dict[str, Any]
 
-    def attend(self, queries: slice | Tensor) -> AttentionResult:
-        """Attend from some queries."""
+    def attend(self, queries: slice | Tensor = slice(None)) -> AttentionResult:
+        """Attend from some queries, by default all, with the eager function."""
         mask = self.mask if self.mask is None or self.mask.shape[2] == 1 else self.mask[:, :, queries]
         return self.eager(self.module, self.query[:, :, queries], self.key, self.value, mask, **self.settings)
 
@@ -125,12 +125,7 @@ AttentionFunction = Callable[[EagerCall], AttentionResult]
 """Attends in place of a module's eager function."""
 
 
-def attend_eagerly(call: EagerCall) -> AttentionResult:
-    """Attend with the eager function from all queries at once."""
-    return call.eager(call.module, call.query, call.key, call.value, call.mask, **call.settings)
-
-
-ATTENTION: ContextVar[AttentionFunction] = ContextVar("attention", default=attend_eagerly)
+ATTENTION: ContextVar[AttentionFunction] = ContextVar("attention", default=EagerCall.attend)
 """The attention function that `attend` calls."""
 
 

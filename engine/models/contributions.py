@@ -129,7 +129,7 @@ class _Replay:
         self._given: dict[nn.Module, list[Tensor | None]] = {part: [] for part in self._block_of}
         self._read: dict[Head, Tensor] = {}
         self._states: list[Tensor] = []
-        self._logits = predictor.run(prompt, check, self._recording())
+        [self._logits] = predictor.run(prompt, check, self._recording())
         self._dtype: torch.dtype = next(predictor.model.parameters()).dtype
 
     @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -95,19 +95,16 @@ def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
     others = () if alone else (number for number in range(torch.cuda.device_count()) if number != first)
     numbers = [first, *others]
     names = {number: f"cuda:{number}" for number in numbers} | {first: device}
-    return [FreeMemory(names[number], _free_of(number)) for number in numbers]
+    free = dict.fromkeys(numbers, 0)
+    for number in numbers:
+        with suppress(RuntimeError):  # too little memory to ask, or another process has the GPU to itself
+            free[number] = torch.cuda.mem_get_info(number)[0]
+    return [FreeMemory(names[number], free[number]) for number in numbers]
 
 
 def free_memories() -> tuple[FreeMemory, ...]:
     """Give the free memory of the machine and of each CUDA GPU."""
     return FreeMemory("cpu", memory.free_memory()), *free_of_gpus("cuda:0")
-
-
-def _free_of(number: int) -> int:
-    try:
-        return torch.cuda.mem_get_info(number)[0]
-    except RuntimeError:  # too little memory to ask, or another process has the GPU to itself
-        return 0
 
 
 def describe_devices() -> str:

@@ -79,7 +79,7 @@ class OutputProjections:
         """
         wanted = {layer.whole_layer for layer in layers}
         sharing: dict[nn.Module, list[Head]] = {}
-        for layer, module in self.layers.items() if wanted else ():
+        for layer, module in self.layers.items():
             sharing.setdefault(module, []).append(layer)
         done: set[Head] = set()
 

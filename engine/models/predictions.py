@@ -34,6 +34,9 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
 from engine.values.progress import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, ProgressReporter, Tell, in_heads
 
+NOTHING_CHANGED = nullcontext()
+"""The context of a run of the model as it is."""
+
 LOGIT_SLACK = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """How far rounding in a model's own arithmetic may move a logit, relative to the largest."""
 
@@ -133,13 +136,13 @@ class Predictor:
     def logits(self, prompt: Prompt, check: Check) -> Tensor:
         """Give the logits of the token after the prompt's position, or of the mask: (vocabulary,) float32."""
         with self.reporting(PREDICTING, 1):
-            return self.run(prompt, check, nullcontext())
+            return self.run(prompt, check)[0]
 
     def logits_without(self, prompt: Prompt, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
         means = self.means(prompt, check) if off.by_mean else None
         with self.reporting(SWITCHING, 1):
-            return self.run(prompt, check, self.outputs.switching(off.heads, means))
+            return self.run(prompt, check, self.outputs.switching(off.heads, means))[0]
 
     def logits_without_each(
         self, prompt: Prompt, heads: Sequence[Head], check: Check, *, by_mean: bool
@@ -153,7 +156,7 @@ class Predictor:
         with self.reporting(SWITCHING, len(tried), tell):
             for some in tried:
                 check()
-                found = self._run(prompt, len(some), check, self.outputs.switching(some, means, one_by_one=True))
+                found = self.run(prompt, check, self.outputs.switching(some, means, one_by_one=True), len(some))
                 done += len(some)
                 yield from zip(some, found, strict=True)
 
@@ -189,7 +192,7 @@ class Predictor:
         pieces = math.ceil(tokens * (1 + len(self.stream.blocks)) / at_once)
         with self.reporting(FOLLOWING, 2 + pieces):
             position = None if everywhere else prompt.position
-            own = self.run(prompt, check, self.stream.watching(position, len(prompt.tokens), seen))
+            [own] = self.run(prompt, check, self.stream.watching(position, len(prompt.tokens), seen))
             states = torch.stack([state.to(seen[-1].device) for state in seen])  # blocks may be on several devices
             ends = torch.stack([states[0, place], states[-1, place]])
             found = self._logits_of_states(prompt, ends, len(seen) - 1, check)[1]
@@ -226,14 +229,15 @@ class Predictor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
         first = {name: each[:, :1] if isinstance(each, Tensor) else each for name, each in prompt.inputs.items()}
         single = replace(prompt, inputs=first, tokens=prompt.tokens[:1], position=0)
-        return self._run(single, count, check, nullcontext())
+        return self.run(single, check, copies=count)
 
-    def run(self, prompt: Prompt, check: Check, around: AbstractContextManager[None]) -> Tensor:
-        """Run the model on the sentence within a context: (vocabulary,) float32."""
-        return self._run(prompt, 1, check, around)[0]
+    def run(
+        self, prompt: Prompt, check: Check, around: AbstractContextManager[None] = NOTHING_CHANGED, copies: int = 1
+    ) -> Tensor:
+        """Run the model on copies of a sentence within a context: logits of the prompt's token, (copies, vocabulary).
 
-    def _run(self, prompt: Prompt, copies: int, check: Check, around: AbstractContextManager[None]) -> Tensor:
-        """Run the model on copies of a sentence, and unembed only the prompt's token: (copies, vocabulary) float32."""
+        Only this token is unembedded; the logits are in float32.
+        """
         tokens, position = len(prompt.tokens), prompt.position
         inputs = {
             name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each

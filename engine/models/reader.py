@@ -35,7 +35,6 @@ from engine.models.attention_capture import (
     AttentionResult,
     Check,
     EagerCall,
-    attend_eagerly,
     attend_with_kernel,
     register_attention,
 )
@@ -49,7 +48,7 @@ from engine.models.attention_maps import (
     probabilities_of,
     reason_without_map,
 )
-from engine.models.devices import CheckedLookups, is_spread, lacks_memory, weights_loaded
+from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
 from engine.models.interventions import OutputProjections
 from engine.models.loaded_model import (
     RefusedChoices,
@@ -159,9 +158,8 @@ class MapReader(ABC):
         if not layers:
             raise EngineError(f"{self.outline.name} has no stack '{layer}'")
         number = layer.layer if isinstance(layer, Head) else None
-        report = ProgressReporter(self.tell, "computing maps", "layers" if number is None else "queries")
         weights: NDArray[np.float32] | None = None
-        try:
+        with ProgressReporter(self.tell, "computing maps", "layers" if number is None else "queries") as report:
             for done, each in enumerate(layers):
                 check()
                 for tokens, first, block in self.blocks(each, check):
@@ -178,8 +176,6 @@ class MapReader(ABC):
                     else:
                         report(first + block.shape[1], shape[1])
                     del block  # before the next one is made
-        finally:
-            report.end()
         assert self.sentence is not None
         assert weights is not None  # a sentence has tokens
         return AttentionMaps(self.sentence, layers[0].stack, number, *tokens, weights)
@@ -277,7 +273,6 @@ class Reader(MapReader):
         self._state = partial(borrowed_model, model, attention) if is_borrowed else nullcontext
         lacking = lacking_parameters(model)
         self._refusing = partial(RefusedChoices, lacking) if lacking else nullcontext
-        self._bringing = weights_loaded if is_spread(model) else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
         self._copies = 1 if self.reads_with_kernels and not makes_biases else MAP_COPIES  # a bias has a map's size
@@ -363,7 +358,8 @@ class Reader(MapReader):
                         self.model(**inputs)
                 for module in waiting:
                     hooks.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
-                with self.outputs.switching(off.heads, means if off.by_mean else None):
+                switching = self.outputs.switching(off.heads, means if off.by_mean else None)
+                with switching if off.heads else nullcontext():
                     self.model(**inputs)
         except EngineError as error:
             self._refuse_unknown(sentence, error)
@@ -396,9 +392,8 @@ class Reader(MapReader):
         Its modules attend with ``attention``, by default as sentences are read: with kernels where they can. ``check``
         is called between blocks of queries where they cannot.
         """
-        before = ATTENTION.set(
-            attention or (partial(attend_with_kernel, check) if self.reads_with_kernels else attend_eagerly)
-        )
+        with_kernels = partial(attend_with_kernel, check) if self.reads_with_kernels else EagerCall.attend
+        before = ATTENTION.set(attention or with_kernels)
         try:
             sparing = split_activations(self.model) if tokens**2 > AT_ONCE else nullcontext()
             with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
@@ -448,7 +443,7 @@ class Reader(MapReader):
                 del returned
         if is_handed_on:
             try:
-                with self._state(), torch.inference_mode(), self._bringing(module):
+                with self._state(), torch.inference_mode(), weights_loaded(module):
                     for first, _, weights in captured.pop().blocks(check):
                         if weights is None or weights.ndim != 4 or not is_distribution(weights[0]):
                             raise self._no_map(layer, reason_without_map(module, (weights,), *shape), check)
@@ -459,7 +454,7 @@ class Reader(MapReader):
                 raise self._failure(error, shape) from error
         need_memory(*shape, MAP_COPIES)
         try:
-            with self.running(max(shape[1:]), check, attend_eagerly):
+            with self.running(max(shape[1:]), check, EagerCall.attend):
                 returned = module(*call.args, **call.kwargs)
         except EngineError as error:
             if isinstance(error.__cause__, MODEL_ERRORS):

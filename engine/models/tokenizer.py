@@ -94,13 +94,6 @@ class Words(ABC):
         return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
 
-def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
-    """Without a vocabulary transformers makes up an empty one; classes for bytes and code points list no files."""
-    own = getattr(tokenizer, "vocab_files_names", None)
-    names = {each.name for each in directory.iterdir()}
-    return own == {} or not names.isdisjoint((own or {}).values()) or any(map(VOCABULARY_FILE.fullmatch, names))
-
-
 def _is_broken(raw: bytes) -> bool:
     try:
         raw.decode("utf-8")
@@ -139,7 +132,11 @@ class Tokenizer(Words):
             tokenizer = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
-            if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
+            # Without a vocabulary transformers makes up an empty one; classes for bytes and code points list no files.
+            own = getattr(tokenizer, "vocab_files_names", None) or {}
+            names = {each.name for each in directory.iterdir()}
+            has_file = any(name in own.values() or VOCABULARY_FILE.fullmatch(name) for name in names)
+            if "gguf_file" not in options and own and not has_file:
                 raise EngineError(
                     f"{directory} has no tokenizer, or an empty one; its spectra work, attention needs one"
                 )
