@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from engine.architectures.outline import AttentionModule
 from engine.models.devices import widen
-from engine.models.loaded_model import output_projection
+from engine.models.loaded_model import LoadedModules
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -60,8 +60,11 @@ class OutputProjections:
     @cached_property
     def layers(self) -> dict[Head, nn.Module]:
         """The modules by layer, for the layers that have one."""
-        named = dict(self._model.named_modules())
-        found = {name: output_projection(named, module) for name, module in self._modules.items()}
+        loaded = LoadedModules(self._model)
+        found = {
+            name: loaded.beside(module, "O", lambda rule: rule.output_first or rule.output)
+            for name, module in self._modules.items()
+        }
         return {name: module for name, module in found.items() if module is not None}
 
     def columns(self, head: Head) -> slice:

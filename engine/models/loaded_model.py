@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from functools import cached_property
+from operator import methodcaller
 from typing import Any
 
 import torch
@@ -74,97 +76,87 @@ def empty_boxes(ids: Tensor) -> Tensor:
     return torch.zeros(*ids.shape, 4, device=ids.device)
 
 
-def find_attention(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
-    """Find every layer's attention module in a loaded model; `EngineError` when one is missing."""
-    named = dict(model.named_modules())
-    return {layer: named[require_path(named, own_path(module))] for layer, module in anatomy.modules.items()}
+class LoadedModules:
+    """The modules of a loaded model by path, found by the paths and names that they have in its checkpoint.
 
+    A loaded model may put another prefix before a path, or call a module otherwise.
 
-def own_path(module: AttentionModule) -> str:
-    """Give the path of a layer's attention module in the model; a checkpoint may keep one for several layers."""
-    return turn_of(module.outline.module, module.outline.layer)
-
-
-def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find the path in a loaded model of a checkpoint's module, which may begin differently or be another.
-
-    It is the path with the longest common ending, from the layer's number on at least; without one, the attention
-    module that the rules find for the same layer and stack.
+    Attributes
+    ----------
+    named : all modules by path.
     """
-    if path in modules:
-        return path
-    parts = path.split(".")
-    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
-    for begin in range(max(numbers[0], 1) if numbers else len(parts)):
-        end = f".{'.'.join(parts[begin:])}"
-        found = [name for name in modules if f".{name}".endswith(end) and tower_of(name) is None]
-        if found:
-            return found[0] if len(found) == 1 else _path_by_rules(modules, path)
-    return _path_by_rules(modules, path)
 
+    def __init__(self, model: nn.Module) -> None:
+        self.named: dict[str, nn.Module] = dict(model.named_modules())
 
-def require_path(modules: Mapping[str, nn.Module], path: str) -> str:
-    """Find the path in a loaded model of a checkpoint's module; `EngineError` when there is none."""
-    found = find_path(modules, path)
-    if found is None:
-        raise EngineError(f"the loaded model has no module {path}; it cannot read sentences, its spectra still work")
-    return found
+    @cached_property
+    def _rules(self) -> dict[str, Rule]:
+        """The attention modules by path, found by the rules, whatever the checkpoint calls them."""
+        own = {path: dict(each.named_parameters(recurse=False)) for path, each in self.named.items()}
+        return dict(attention_modules(f"{path}.{name}" for path, names in own.items() for name in names))
 
+    def find(self, path: str) -> str | None:
+        """Find the path of a checkpoint's module, which may begin differently or be another.
 
-def _path_by_rules(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find the only attention module of the same layer number that is not of another stack."""
-    stack = stack_named(path)
-    fits = []
-    for name, _ in loaded_attention(modules):
-        both = {stack, stack_named(name)}
-        is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
-        if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
-            fits.append(name)
-    return fits[0] if len(fits) == 1 else None
+        It is the path with the longest common ending, from the layer's number on at least; without one, the only
+        attention module of the same layer number that is not of another stack.
+        """
+        if path in self.named:
+            return path
+        parts = path.split(".")
+        numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+        for begin in range(max(numbers[0], 1) if numbers else len(parts)):
+            end = f".{'.'.join(parts[begin:])}"
+            found = [name for name in self.named if f".{name}".endswith(end) and tower_of(name) is None]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                break
+        stack = stack_named(path)
+        fits = []
+        for name in self._rules:
+            both = {stack, stack_named(name)}
+            is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
+            if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
+                fits.append(name)
+        return fits[0] if len(fits) == 1 else None
 
+    def path(self, module: AttentionModule, matrix: str = "Q") -> str:
+        """Give the path of a layer's attention module, or of the one that makes its keys and values.
 
-def loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
-    """Find the attention modules of a loaded model by the rules."""
-    names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
-    return attention_modules(names)
+        A checkpoint may keep one module for several layers. Raises `EngineError` when there is none.
+        """
+        stored = module.key_value_module if matrix in "KV" else module.outline.module
+        own = turn_of(stored, module.outline.layer)
+        found = self.find(own)
+        if found is None:
+            raise EngineError(f"the loaded model has no module {own}; it cannot read sentences, its spectra still work")
+        return found
 
+    def attention(self, anatomy: Anatomy) -> dict[Head, nn.Module]:
+        """Find every layer's attention module; `EngineError` when one is missing."""
+        return {layer: self.named[self.path(module)] for layer, module in anatomy.modules.items()}
 
-def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
-    """Find the modules that project a layer's queries and keys, the first step where a projection has two.
+    def beside(self, module: AttentionModule, matrix: str, name_of: Callable[[Rule], str | None]) -> nn.Module | None:
+        """Find a module that projects, or norms, a matrix by the name that a rule gives it; None without one.
 
-    Raises `EngineError` when their weights belong to no module of their own.
-    """
-    named = dict(model.named_modules())
-    loaded = dict(loaded_attention(named))
-    found: dict[str, nn.Module] = {}
-    lender = turn_of(module.key_value_module, module.outline.layer)
-    for matrix, own in (("Q", own_path(module)), ("K", lender)):
-        path = require_path(named, own)
-        rules = module.rule, loaded.get(path, module.rule)
-        projection = find_sibling(named, path, [rule.first_step(matrix) for rule in rules])
-        if projection is None:
-            raise EngineError(f"{own} has no projection that attn-tui can hook; its scores cannot be explained")
-        found[matrix] = projection
-    return found
-
-
-def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
-    """Find the module of a layer's output projection, the first step where it has two; None without one."""
-    path = find_path(named, own_path(module))
-    if path is None:
+        For a wrapper around a projection it is the projection.
+        """
+        rules = module.rule, self._rules.get(self.path(module, "K"), module.rule)
+        for name in filter(None, map(name_of, rules)):
+            around = sibling(self.path(module, matrix), name)
+            for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
+                if isinstance(getattr(self.named.get(inner), "weight", None), Tensor):
+                    return self.named[inner]
         return None
-    rules = module.rule, dict(loaded_attention(named)).get(path, module.rule)
-    return find_sibling(named, path, [rule.output_first or rule.output for rule in rules])
 
+    def latent_norm(self, module: AttentionModule, matrix: str) -> nn.Module | None:
+        """Find the norm between two steps of a projection; None where it has one step."""
+        return self.beside(module, matrix, lambda rule: rule.latents[matrix].norm if matrix in rule.latents else None)
 
-def find_sibling(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
-    """Find the first of some modules beside another; for a wrapper around a projection, the projection."""
-    for name in names:
-        around = sibling(path, name)
-        for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
-            if isinstance(getattr(named.get(inner), "weight", None), Tensor):
-                return named[inner]
-    return None
+    def projection(self, module: AttentionModule, matrix: str) -> nn.Module | None:
+        """Find the module that reads for a matrix: its projection, or the first of two steps; None without one."""
+        return self.beside(module, matrix, methodcaller("first_step", matrix))
 
 
 def lacking_of(module: nn.Module) -> frozenset[str]:

@@ -18,7 +18,7 @@ from engine.checkpoints.layout import LayoutSource
 from engine.checkpoints.source import FolderSource, GgufSource, Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
 from engine.models.devices import computing_device, lacks_memory
-from engine.models.loaded_model import find_path
+from engine.models.loaded_model import LoadedModules
 from engine.models.reader import MapReader, Reader
 from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
 from engine.values.errors import EngineError
@@ -155,9 +155,9 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
 
 def _merge_adapter(model: nn.Module, source: AdapterSource) -> None:
     """Change weights in place; `EngineError` when the base packs one, or it is spread over devices."""
-    named, name = dict(model.named_modules()), source.location.name
+    loaded, name = LoadedModules(model), source.location.name
     for change in source.changes:
-        module = named.get(find_path(named, change.module) or "")
+        module = loaded.named.get(loaded.find(change.module) or "")
         weight = getattr(module, "weight", None)
         if module is None and "lm_head" in change.module:
             continue  # reading sentences needs no head
@@ -174,7 +174,7 @@ def _merge_adapter(model: nn.Module, source: AdapterSource) -> None:
             weight.copy_(weight.double() + change.delta(weight.detach()))
     for wanted, stored in source.replaced.items():
         path, _, kind = wanted.rpartition(".")
-        parameter = getattr(named.get(find_path(named, path) or ""), kind, None)
+        parameter = getattr(loaded.named.get(loaded.find(path) or ""), kind, None)
         if isinstance(parameter, nn.Parameter):
             with torch.no_grad():
                 parameter.copy_(source.adapter.read(stored))

@@ -27,8 +27,7 @@ from torch.utils._pytree import tree_map
 
 from engine.architectures.heads import LayerWeights
 from engine.architectures.outline import AttentionModule
-from engine.architectures.places import turn_of
-from engine.architectures.rules import Rule, sibling
+from engine.architectures.rules import sibling
 from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fit_scale
 from engine.models.attention_capture import HALVES, Check
@@ -37,11 +36,8 @@ from engine.models.devices import weights_loaded, widen
 from engine.models.interventions import first_tensor
 from engine.models.loaded_model import (
     ASKING_FOR_BOXES,
+    LoadedModules,
     empty_boxes,
-    find_sibling,
-    loaded_attention,
-    own_path,
-    require_path,
     vocabulary_size,
 )
 from engine.values.errors import EngineError
@@ -158,11 +154,10 @@ def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, ch
     places = torch.randint(len(tokens), (2, ROW_LENGTH), generator=torch.Generator().manual_seed(0))
     ids = torch.tensor(tokens)[places].to(device)
     model_type = str(getattr(model.config, "model_type", ""))
-    named = dict(model.named_modules())
-    loaded = dict(loaded_attention(named))
+    loaded = LoadedModules(model)
     sources = [each.outline.d_source for head, each in modules.items() if head.stack == "cross"]
     inputs = inputs_at_position_zero(model, ids, sources[0] if sources else None)
-    rotations = [module for module in named.values() if "Rotary" in type(module).__name__]
+    rotations = [module for module in loaded.named.values() if "Rotary" in type(module).__name__]
     holding = [each for each in rotations if "position_ids" in inspect.signature(each.forward).parameters]
     are_held = "position_ids" in inputs or model_type in POSITION_TABLES or holding == rotations
     seen: dict[Head, Observation] = {}
@@ -171,14 +166,9 @@ def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, ch
         for rotation in holding:
             stack.enter_context(rotation.register_forward_pre_hook(_hold_positions, with_kwargs=True))
         for head, module in modules.items():
-            own = require_path(named, own_path(module))
-            shared = require_path(named, turn_of(module.key_value_module, head.layer))
-            seen[head] = Observation(
-                named[own], named[shared], positions_are_held=are_held, loaded_as=half_precision(named[own])
-            )
-            watch = _ModuleWatch(seen[head], module, len(ids), check)
-            paths = {"Q": own, "K": shared, "V": shared, "O": own}
-            stack.enter_context(watch.watching(named, paths, loaded.get(shared, module.rule)))
+            own, shared = (loaded.named[loaded.path(module, matrix)] for matrix in "QK")
+            seen[head] = Observation(own, shared, positions_are_held=are_held, loaded_as=half_precision(own))
+            stack.enter_context(_ModuleWatch(seen[head], module, len(ids), check).watching(loaded))
         try:
             model(**inputs)
         except EngineError:
@@ -267,24 +257,22 @@ class _ModuleWatch:
         self._calls = 0
 
     @contextmanager
-    def watching(self, named: Mapping[str, nn.Module], paths: Mapping[str, str], loaded: Rule) -> Iterator[None]:
-        rule, seen = self._module.rule, self._seen
+    def watching(self, loaded: LoadedModules) -> Iterator[None]:
+        described, seen = self._module, self._seen
         uses: dict[str, str] = {}
         own = vars(seen.module).get("forward")
         with ExitStack() as stack:
-            for matrix, path in paths.items():
-                name = rule.first_step(matrix)
-                projection = find_sibling(named, path, [each.first_step(matrix) for each in (rule, loaded)])
-                if projection is not None:
+            for matrix in "QKVO":
+                name = described.rule.first_step(matrix)
+                if (projection := loaded.projection(described, matrix)) is not None:
                     seen.projections[matrix] = projection
                     stack.enter_context(projection.register_forward_hook(partial(self._keep_call, matrix)))
-                    norms = [each.latents[matrix].norm for each in (rule, loaded) if matrix in each.latents]
-                    if (norm := find_sibling(named, path, norms)) is not None:
+                    if (norm := loaded.latent_norm(described, matrix)) is not None:
                         seen.projections[f"norm {matrix}"] = norm
                 elif isinstance(getattr(seen.module, name, None), nn.Parameter):
                     uses[name] = matrix
                 else:
-                    raise EngineError(f"the loaded model has no module {sibling(self._module.outline.module, name)}")
+                    raise EngineError(f"the loaded model has no module {sibling(described.outline.module, name)}")
             if uses:
                 stack.enter_context(weights_loaded(seen.module))  # so that it computes with these parameter objects
                 parameters = {id(getattr(seen.module, name)): matrix for name, matrix in uses.items()}

@@ -51,10 +51,9 @@ from engine.models.attention_maps import (
 from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
 from engine.models.interventions import OutputProjections
 from engine.models.loaded_model import (
+    LoadedModules,
     RefusedChoices,
-    find_attention,
     lacking_parameters,
-    scoring_projections,
     sentence_inputs,
     vocabulary_size,
     why_no_numbers,
@@ -265,7 +264,7 @@ class Reader(MapReader):
         if not is_borrowed:
             attend_in_full(model)
         self._longest = longest_in_full(model)
-        self.modules = find_attention(model, anatomy)
+        self.modules = LoadedModules(model).attention(anatomy)
         self.outputs = OutputProjections(model, anatomy.modules)
         with borrowed_model(model) if is_borrowed else nullcontext():
             self.reads_with_kernels = register_attention(model)
@@ -503,7 +502,13 @@ class Reader(MapReader):
                     check()
                     report.step(CALLS)
 
-                projections = scoring_projections(self.model, described)
+                loaded = LoadedModules(self.model)
+                query, key = (loaded.projection(described, matrix) for matrix in "QK")
+                if query is None or key is None:
+                    raise EngineError(
+                        f"{name} has no projection that attn-tui can hook; its scores cannot be explained"
+                    )
+                projections = {"Q": query, "K": key}
                 return ScoreFormula(name, module, projections, (call.args, call.kwargs), shape, step), tokens
         except MODEL_ERRORS as error:
             raise EngineError(

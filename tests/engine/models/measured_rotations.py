@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rules import ROTARY_TYPES
 from engine.mathematics.scores import Rotation, rotate_keys
-from engine.models.loaded_model import find_attention
+from engine.models.loaded_model import LoadedModules
 from engine.models.proof import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_formula import ScoreWatch
@@ -157,7 +157,7 @@ def difference(config: Any) -> str:
         outline = anatomy.outline
         weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
         rotations = {layer.name: rotation_of(outline, layer, source.settings(), tensors) for layer in outline.layers}
-    modules = find_attention(model, anatomy)
+    modules = LoadedModules(model).attention(anatomy)
     layers = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
     seen = [queries_and_keys(model, layers, token) for token in SENTENCE_TOKENS]
     known = list[Tensor]()

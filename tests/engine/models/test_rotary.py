@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from engine.mathematics.scores import Rotation, rotate_keys
-from engine.models.loaded_model import find_attention
+from engine.models.loaded_model import LoadedModules
 from engine.models.rotations import rotation_of
 from tests.conftest import TinyModel
 from tests.engine.models.measured_rotations import difference, longer_configuration
@@ -68,7 +68,7 @@ def test_types_that_read_no_sentence_rotate_with_their_own_function_as_the_rules
     source, tensors, anatomy = open_folder(save(model, tmp_path))
     layer = next(each for each in anatomy.outline.layers if each.stack == stack)
     rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
-    attention = find_attention(model, anatomy)[layer.name]
+    attention = LoadedModules(model).attention(anatomy)[layer.name]
     parents = [name for name, module in model.named_modules() if attention in module.modules()]
     embed = next(
         each for name in reversed(parents) for each in model.get_submodule(name).children()
