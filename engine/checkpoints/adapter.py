@@ -274,7 +274,12 @@ class AdapterSource(Source):
             if module.latents and touched & {*names, *(each.down for each in module.latents.values())}:
                 notes.append("two-step projections are shown with the adapter, not the change alone")
             elif touched & names:
-                changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
+                own = replace(module.outline, stack=f"{place.stack}{DELTA}")
+                weights, biases = (
+                    {matrix: f"{CHANGED}{name}" for matrix, name in several.items()}
+                    for several in (module.weights, module.biases)
+                )
+                changed[own.name] = replace(module, outline=own, weights=weights, biases=biases, change_of=module)
         outside = [each.module for each in self.changes if each not in self._changes.values()]
         if outside:
             count = quantity(len(outside), "change")
@@ -313,10 +318,3 @@ def _find(entries: Mapping[str, TensorEntry], wanted: str) -> str | None:
         return tail
     longer = [name for name in entries if name.endswith(f".{wanted}")]
     return longer[0] if len(longer) == 1 else None
-
-
-def _delta_module(module: AttentionModule) -> AttentionModule:
-    outline = replace(module.outline, stack=f"{module.outline.stack}{DELTA}")
-    weights = {matrix: f"{CHANGED}{name}" for matrix, name in module.weights.items()}
-    biases = {matrix: f"{CHANGED}{name}" for matrix, name in module.biases.items()}
-    return replace(module, outline=outline, weights=weights, biases=biases, change_of=module)

@@ -222,15 +222,6 @@ def files_to_fetch(files: Iterable[str]) -> list[str]:
     raise NotAModel("has neither safetensors nor PyTorch weights on the Hub; attn-tui reads no others")
 
 
-def _check_room(wanted: int) -> None:
-    """Raise `OSError` with both numbers if the disk has no room for so many bytes."""
-    cache = hub_cache()
-    existing = next(each for each in (cache, *cache.parents) if each.exists())
-    free = disk_usage(existing).free
-    if wanted > free:
-        raise OSError(errno.ENOSPC, f"{wanted} {free}", str(cache))
-
-
 class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
     """The library's progress bar for the bytes of all files; it writes JSON lines instead of drawing."""
 
@@ -252,20 +243,30 @@ class ByteCount(tqdm):  # type: ignore[misc]  # it has no annotations
         return None
 
 
-def fetch(name: str, revision: str | None) -> Path:
-    """Fetch the missing files of a model; complete files of an earlier try are kept."""
-    from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
+def _listing(name: str, revision: str | None) -> tuple[str, dict[str, int]]:
+    """Ask the Hub for the commit of a revision, and the sizes of the files to fetch."""
+    from huggingface_hub import HfApi
 
     info = HfApi().model_info(name, revision=revision, files_metadata=True)
     sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
-    files = {file: sizes[file] for file in files_to_fetch(sizes)}
-    here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)]
+    return str(info.sha), {file: sizes[file] for file in files_to_fetch(sizes)}
+
+
+def fetch(name: str, revision: str | None) -> Path:
+    """Fetch the missing files of a model; complete files of an earlier try are kept."""
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
+
+    commit, files = _listing(name, revision)
+    here = [file for file in files if isinstance(try_to_load_from_cache(name, file, revision=commit), str)]
     ByteCount.here = sum(files[file] for file in here)
     write_message(files=sum(files.values()), done=ByteCount.here)
-    _check_room(sum(files.values()) - ByteCount.here)
+    cache, wanted = hub_cache(), sum(files.values()) - ByteCount.here
+    free = disk_usage(next(each for each in (cache, *cache.parents) if each.exists())).free
+    if wanted > free:
+        raise OSError(errno.ENOSPC, f"{wanted} {free}", str(cache))
     # Weights come last: a snapshot that has them counts as complete.
     first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
-    snapshot_download(name, revision=info.sha, allow_patterns=first, tqdm_class=ByteCount)
+    snapshot_download(name, revision=commit, allow_patterns=first, tqdm_class=ByteCount)
     ByteCount.here = sum(files[file] for file in {*here, *first})
     return Path(snapshot_download(name, revision=revision, allow_patterns=list(files), tqdm_class=ByteCount))
 
@@ -276,20 +277,19 @@ class RangesIgnoredError(Exception):
 
 def fetch_attention(name: str, revision: str | None) -> Path:
     """Fetch the settings of a model and the weights of its heads; all of it where these cannot be had alone."""
-    from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub import constants, snapshot_download
 
     from engine.checkpoints.attention_download import download_attention
 
-    info = HfApi().model_info(name, revision=revision, files_metadata=True)
-    sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
-    chosen = files_to_fetch(sizes)
-    weights = {file: sizes[file] for file in chosen if WEIGHTS.fullmatch(file) and file.endswith(".safetensors")}
-    others = [file for file in chosen if file not in weights]
-    if weights:
-        folder = Path(constants.HF_HUB_CACHE, "attention", str(info.sha))
-        snapshot_download(name, revision=info.sha, allow_patterns=others, local_dir=folder)
+    commit, files = _listing(name, revision)
+    is_read = {file: WEIGHTS.fullmatch(file) and file.endswith(".safetensors") for file in files}
+    if any(is_read.values()):
+        folder = Path(constants.HF_HUB_CACHE, "attention", commit)
+        others = [file for file in files if not is_read[file]]
+        weights = {file: files[file] for file in files if is_read[file]}
+        snapshot_download(name, revision=commit, allow_patterns=others, local_dir=folder)
         with suppress(RangesIgnoredError):
-            read = partial(_read_range, name, str(info.sha))
+            read = partial(_read_range, name, commit)
             if download_attention(name, folder, weights, read, write_message):
                 return folder
     return fetch(name, revision)

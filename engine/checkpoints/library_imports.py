@@ -77,20 +77,13 @@ class ImportLock:
         while not has_ended.wait(1.0):
             seconds += 1
             is_growing, modules = len(sys.modules) > modules, len(sys.modules)
-            activity = "" if _is_there("torch") else IMPORTING_TORCH
-            if activity or is_growing:
-                told = activity or IMPORTING_TRANSFORMERS
+            torch = sys.modules.get("torch")
+            is_there = torch is not None and not getattr(torch.__spec__, "_initializing", False)
+            if is_growing or not is_there:
+                told = IMPORTING_TRANSFORMERS if is_there else IMPORTING_TORCH
                 self.tell(Progress(told, seconds, 0, "seconds"))
         if told:
             self.tell(Progress(told, 1, 1, "seconds"))
-
-
-def _is_there(name: str) -> bool:
-    """Return whether a library has been imported completely, or is not installed."""
-    module = sys.modules.get(name)
-    if module is None:
-        return importlib.util.find_spec(name) is None
-    return not getattr(module.__spec__, "_initializing", False)
 
 
 def _map_torch() -> None:

@@ -292,16 +292,13 @@ def _held_parts(module: nn.Module, running: set[nn.Module]) -> Iterator[nn.Modul
     for part in module.children():
         if part in running:
             continue
-        is_around = any(each in running for each in part.modules())
-        if is_around or (_needs_several_inputs(part) and any(True for _ in part.children())):
-            yield from _held_parts(part, running)  # with several inputs it may add the stream
+        taken = inspect.signature(part.forward).parameters.values()
+        required = [each for each in taken if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+        may_add_stream = len(required) > 1 and any(True for _ in part.children())
+        if may_add_stream or any(each in running for each in part.modules()):
+            yield from _held_parts(part, running)
         elif any(True for _ in part.parameters()):
             yield part
-
-
-def _needs_several_inputs(module: nn.Module) -> bool:
-    taken = inspect.signature(module.forward).parameters.values()
-    return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) > 1
 
 
 def _gains(logits: Tensor, measured: MeasuredLogit) -> Tensor:

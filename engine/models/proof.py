@@ -559,7 +559,10 @@ def _try_writing(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Attemp
     """Compare what the heads write with the module, as it is and with the module's norm or gate."""
     weights = case.weights
     written = case.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
-    if (tail := _write_tail(case)) is not None:
+    if case.module.rule.has_tail:  # the output projection reads further columns after the heads'
+        own = case.module.outline.heads * case.module.outline.value_head_dim
+        weight: Any = case.seen.projections["O"].weight
+        tail = widen(case.seen.reads["O"][..., own:]) @ widen(weight.detach()[:, own:]).T
         written, names = written - tail.to(mixed), [*names, "outputs beside the heads"]
 
     def residual(heads: Tensor) -> float:
@@ -583,16 +586,6 @@ def _norm_outputs(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor
         yield case.call_on_all_heads(norm, mixed)
     if width in (None, mixed.shape[3]):
         yield case.call(norm, mixed)
-
-
-def _write_tail(case: Case) -> Tensor | None:
-    """Give what the output projection writes from the columns after the heads'; None without such columns."""
-    if not case.module.rule.has_tail:
-        return None
-    own = case.module.outline.heads * case.module.outline.value_head_dim
-    weight: Any = case.seen.projections["O"].weight
-    tail: Tensor = widen(case.seen.reads["O"][..., own:]) @ widen(weight.detach()[:, own:]).T
-    return tail
 
 
 def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:

@@ -135,7 +135,13 @@ def _frequencies(
         config.rope_parameters = {**given, "rope_theta": bases[layer.layer]}
     try:
         with IMPORT_LOCK:
-            module = importlib.import_module(_modeling_code(type(config)))
+            code = type(config).__module__.replace(".configuration_", ".modeling_")
+            if importlib.util.find_spec(code) is None:  # some types run another type's
+                import transformers
+
+                model: Any = transformers.MODEL_MAPPING[type(config)]
+                code = model.__module__
+            module = importlib.import_module(code)
         _, own_name = PARTS.get((outline.model_type, layer.stack), ("", ""))
         made = [
             each(config) for name, each in vars(module).items()
@@ -150,14 +156,3 @@ def _frequencies(
         raise EngineError(f"{outline.name} has rotary positions of several kinds; there is no QK at a distance")
     frequencies: Tensor = first
     return frequencies, longest
-
-
-def _modeling_code(configured: type[Any]) -> str:
-    """Name the module with the model's code; some types run another type's."""
-    own = configured.__module__.replace(".configuration_", ".modeling_")
-    if importlib.util.find_spec(own) is not None:
-        return own
-    import transformers
-
-    model: Any = transformers.MODEL_MAPPING[configured]
-    return str(model.__module__)

@@ -181,7 +181,11 @@ class ScoreFormula:
         self._projections = projections
         self._call = call
         self._shape = shape
-        own = self._as_it_is()
+        step()
+        args, kwargs = _copy_tensors(call, None)
+        with torch.no_grad(), ScoreWatch(shape) as watch:
+            module(*args, **kwargs)
+        own = self._check(watch)
         if not bool(own.query.isfinite().all() & own.key.isfinite().all()):
             raise self._refusal("has NaN or infinite queries or keys, from its weights or from an earlier layer")
         self.dtype = own.query.dtype
@@ -195,13 +199,6 @@ class ScoreFormula:
         self.seen = (self.weights > 0) | (self.added > -MASKED)
         self._cap, self.scales = self._formula(self._without_sink(self._made) - self.added)
         del self._step  # it may hold a lot
-
-    def _as_it_is(self) -> ScoreWatch:
-        self._step()
-        args, kwargs = _copy_tensors(self._call, None)
-        with torch.no_grad(), ScoreWatch(self._shape) as watch:
-            self._module(*args, **kwargs)
-        return self._check(watch)
 
     def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> ScoreWatch:
         self._step()
