@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,8 @@ from engine.values.attention import (
     PooledMap,
     Sentence,
 )
-from engine.values.display_text import size
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, Head, Off
-from engine.values.memory import FROM_DISK, MemoryReport
 from engine.values.outline import ModelOutline
 from engine.values.progress import PHASES, Progress
 from tui.drawing.facts import short_name
@@ -87,7 +84,6 @@ class Maps:
         self._arrived = arrived
         self._is_loaded = False
         self._progress: Progress | None = None
-        self._memory_warning = ""
         self._selected: tuple[AttentionMaps, AttentionMap] | None = None
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
@@ -126,38 +122,18 @@ class Maps:
         self._arrived()
 
     async def _read(self, key: Read) -> Sentence:
-        """Have the model read a sentence; before the first one, measure whether the model fits into memory."""
+        """Have the model read a sentence."""
         text, off = key
         self._progress = None
-        measuring = None if self._is_loaded else asyncio.ensure_future(self._measure_memory())
-        try:
-            sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
-        finally:
-            if measuring is not None:
-                measuring.cancel()
+        sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
         self._is_loaded = True
         self.has_read(sentence)
         return sentence
 
-    async def _measure_memory(self) -> None:
-        with suppress(EngineError):  # reading fails with the same error
-            self.note_memory(await asyncio.wrap_future(self._engine.memory()))
-
-    def note_memory(self, memory: MemoryReport) -> None:
-        """Say, while the model loads, that it does not fit into memory."""
-        placement, need, free = memory.placement, memory.need, memory.free
-        self._memory_warning = "" if placement is None else placement.refusal
-        if placement is None and need is not None and free is not None and need.total > FROM_DISK * free:
-            self._memory_warning = (
-                f"{short_name(self._outline)} needs {size(need.total)} to read a sentence ({need.dtype}), "
-                f"{size(free)} are free in main memory; looking for room on a GPU …"
-            )
-        self._arrived()
-
     def advance(self, progress: Progress) -> None:
         """Note the progress of loading the model, reading a sentence or computing a map."""
         is_own = progress.activity in PHASES and not progress.finished
-        self._progress, self._memory_warning = progress if is_own else None, ""
+        self._progress = progress if is_own else None
         self.computing = COMPUTING if progress.finished else f"{progress.activity}: {progress_sentence(progress)} …"
         self._arrived()
 
@@ -169,8 +145,6 @@ class Maps:
             return f"{name} is reading the sentence: {progress_sentence(progress)} …"
         if self._is_loaded:
             return f"{name} is reading the sentence …"
-        if self._memory_warning:
-            return self._memory_warning
         if progress is None:
             return f"{name} is getting ready to read the sentence …"
         if progress.unit == "seconds":

@@ -18,7 +18,6 @@ from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
-from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, ProgressReporter, Work
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -166,17 +165,6 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_me
 def test_only_the_newest_report_waits_to_be_drawn() -> None:
     first, second = (SentenceProgress(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
     assert second.can_replace(first)
-
-
-async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_model: TinyModel) -> None:
-    need = SentenceNeed(812 * 10**9, 812 * 10**9, 0, "bfloat16", "")
-    async with explorer(tiny_model("gpt2")) as (app, _):
-        assert app.main.stores is not None
-        maps = app.main.stores.maps
-        maps.note_memory(MemoryReport(191, 812 * 10**9, 1, need, None, 19 * 10**9))
-        assert "needs 812 GB to read a sentence (bfloat16), 19 GB are free in main memory" in maps.reading
-        maps.note_memory(MemoryReport(191, 812 * 10**9, 1, need, None, 500 * 10**9))
-        assert maps.reading.endswith(" is getting ready to read the sentence …")
 
 
 @pytest.mark.usefixtures("told_at_once")
