@@ -12,22 +12,17 @@ from click.testing import CliRunner, Result
 from textual.theme import BUILTIN_THEMES
 
 import tui
-from engine.service.engine import Engine
 from engine.store import files
 from engine.store.files import log_file, state_directory
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.documentation import REPOSITORY
 from tests.opening import open_on_thread, run_apart
-from tests.tui.explorer import explorer, notices, screen_text, type_keys, until
-from tui.app.explorer import Explorer
+from tests.tui.explorer import explorer, notices
 from tui.app.keymap import bindings_of, classes_with_keys, every_binding
 from tui.app.start import Config, Start
-from tui.cli import launch
 from tui.cli.command_line import command, explore
 from tui.cli.configuration import SETTINGS, config_file, effective, example_file, read_config
-from tui.screens.help_screen import HelpScreen
 from tui.state.saved_state import MODELS, choice_file, place_of, recall, remember, remember_choice
 from tui.toolkit.themes import OWN, SHORT
 
@@ -239,36 +234,13 @@ def test_the_example_has_every_setting_and_key_and_init_writes_it_once() -> None
     assert config_file().read_text(encoding="utf-8") == printed
 
 
-def listed(app: Explorer) -> str:
-    """Give the letters of the help's list, which breaks a long path anywhere, without its scrollbar."""
-    room = app.screen.query_one("#list").content_region
-    inside = (line[room.x : room.right] for line in screen_text(app).splitlines()[room.y : room.bottom])
-    return re.sub(r"[\s▁-█]+", "", "".join(inside))
-
-
-async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
+async def test_the_first_mistake_is_shown_with_the_command_that_lists_all() -> None:
     configure('threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n')
-    mistakes = ("thereisnosettingworse", 'threads="many"', "nobindingiscalledtree.dwon", "app.export:qistaken")
     config, _ = effective(explore)
-    async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
+    async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, _):
         (said,) = notices(app)
-        assert said.startswith("config.toml: there is no setting worse"), "short: the help has the whole path"
-        assert said.endswith("… and 3 more; ? lists all")
-        await type_keys(pilot, "question_mark")
-        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        await until(pilot, lambda: mistakes[-1] in listed(app))
-        places = [listed(app).index(each) for each in (*mistakes, "views")]
-        assert places == sorted(places)
-
-
-def test_every_mistake_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(app: Explorer) -> None:
-        app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
-
-    monkeypatch.setattr(launch, "_take_terminal", lambda otherwise: None)
-    monkeypatch.setattr(Explorer, "run", run)
-    launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
-    assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
+        assert said.startswith("config.toml: there is no setting worse"), "short: the command has the whole path"
+        assert said.endswith("… and 3 more; attn-tui config lists all")
 
 
 def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read() -> None:

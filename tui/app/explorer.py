@@ -73,7 +73,6 @@ class Explorer(TerminalApp):
     ----------
     main : the screen with the tree and the views.
     failure : the error that ended the program, if any.
-    misconfigured : what is wrong with the configuration, a line each.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
@@ -92,7 +91,6 @@ class Explorer(TerminalApp):
         self.engine = engine
         self.start = start
         self.failure = ""
-        self.misconfigured: tuple[str, ...] = ()
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify)
         self._started = started
         self._awaits_model = False
@@ -142,7 +140,6 @@ class Explorer(TerminalApp):
             self.set_interval(SAVE_SECONDS, self.keep_state)
             start_work(self, self._warn_if_not_saved, "state")
         if self.start.config is not None:
-            self.misconfigured = self.start.config.problems
             self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
         if opening is None or named is None:
             self.choose_model(is_first=True)
@@ -458,7 +455,7 @@ class Explorer(TerminalApp):
         self.clear_notifications()
         stores, selected = self.main.stores, self.session.shown.selected
         marks = () if stores is None or selected is None else stores.outline.layer(selected).marks
-        self.push_screen(HelpScreen(describe_keys(self), marks, self.misconfigured))
+        self.push_screen(HelpScreen(describe_keys(self), marks))
 
     def action_check(self) -> None:
         """Check the heads against the model's own numbers."""
@@ -489,14 +486,12 @@ class Explorer(TerminalApp):
         self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
     async def _check_config(self, config: Config) -> None:
-        """Check the keys on another thread, since that imports every module with keys."""
-        if config.keys:
-            keys, problems = await asyncio.to_thread(config.checked_keys)
-            self.set_keymap(keys)
-            self.misconfigured += problems
-        if self.misconfigured:
-            first, *others = self.misconfigured
-            said = first.replace(str(config.path), config.path.name)  # the help has the whole path
+        """Show the first mistake; keys are checked on another thread, since that imports every module with keys."""
+        keys, of_keys = await asyncio.to_thread(config.checked_keys)
+        self.set_keymap(keys)
+        first, *others = (*config.problems, *of_keys) or ("",)
+        if first:
+            said = first.replace(str(config.path), config.path.name)  # the command has the whole path
             if others:
-                said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
+                said += f"\n… and {len(others)} more; attn-tui config lists all"
             self.notify(said, severity="warning", timeout=10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine.checkpoints.library_imports import IMPORT_LOCK
@@ -89,23 +89,16 @@ def run_explorer(
 
     def finish() -> None:
         if end is not None and app.unexpected_error is None and not app.failure:
-            _say(app.misconfigured)
             end(app.return_code or 0)
 
     app.finish = None if end is None else finish
     app.run()
-    _say(app.misconfigured)
     if app.unexpected_error is not None:
         raise app.unexpected_error
     if app.failure:
         raise EngineError(app.failure)
     if app.return_code:
         raise SystemExit(app.return_code)
-
-
-def _say(problems: Iterable[str]) -> None:
-    for problem in problems:
-        sys.stderr.write(f"attn-tui: {problem}\n")
 
 
 def _take_terminal(otherwise: str) -> None:

@@ -24,7 +24,6 @@ from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"
 TYPED = "while you type"
-WRONG = "errors in the configuration"
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,12 @@ def describe_keys(app: App[None]) -> list[Section]:
         else:
             title = f"in the {name_of_part(each.node)}"
         found.setdefault(title, {}).setdefault(binding.id, []).append(binding)
-    move = [Line(*each) for each in MOVES] if moves else []
+    lines = {title: tuple(_lines(app, by_id)) for title, by_id in found.items()}
     if moves:
-        found.setdefault(MOVING.description, {})
+        lines[MOVING.description] = (*(Line(*each) for each in MOVES), *lines.get(MOVING.description, ()))
     order = [VIEWS.description, MOVING.description, HERE, "", *(group.description for group in GROUPS[2:]), TYPED]
-    sections = [
-        Section(title, (*(move if title == MOVING.description else ()), *_lines(app, by_id)))
-        for title, by_id in found.items()
-    ]
-    return sorted(sections, key=lambda each: order.index(each.title if each.title in order else ""))
+    titles = sorted(lines, key=lambda title: order.index(title if title in order else ""))
+    return [Section(title, lines[title]) for title in titles]
 
 
 def name_of_part(node: DOMNode) -> str:
@@ -132,26 +128,22 @@ class HelpSearch(Field):
 
 
 class HelpScreen(ListScreen):
-    """Lists configuration errors, then every key, then the meaning of the marks beside the selected head.
+    """Lists every key, then the meaning of the marks beside the selected head.
 
     Parameters
     ----------
     sections : the keys.
     marks : of the selected head, names in `engine.values.outline.MARKS`.
-    misconfigured : the errors, a line each.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", id="help.search")]
 
     heading = "keys"
 
-    def __init__(
-        self, sections: list[Section], marks: tuple[str, ...] = (), misconfigured: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, sections: list[Section], marks: tuple[str, ...] = ()) -> None:
         super().__init__()
-        wrong = Section(WRONG, tuple(Line("!", each) for each in misconfigured))
         of_marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
-        self._sections = [wrong, *sections, Section("mouse", MOUSE), of_marks]
+        self._sections = [*sections, Section("mouse", MOUSE), of_marks]
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
@@ -184,21 +176,17 @@ class HelpScreen(ListScreen):
         text = self._search.value.strip().lower()
         found = [(each, [line for line in each.lines if text in _searched(each, line)]) for each in self._sections]
         found = [(each, lines) for each, lines in found if lines]
-        above: list[RenderableType] = []
         count = 1 if text else max(1, min(self.app.size.width // COLUMN, COLUMNS))
         columns: list[list[RenderableType]] = [[] for _ in range(count)]
-        share = sum(len(lines) + 2 for each, lines in found if each.title != WRONG) / count
+        share = sum(len(lines) + 2 for _, lines in found) / count
         height = 0
         for section, lines in found:
             table = Table.grid(padding=(0, 1, 0, 0))
             table.add_column(width=KEYS)
             for line in lines:
                 table.add_row(Text(line.keys, style="bold"), Text(line.description, overflow="fold"))
-            parts = (Text(section.title, style="dim"), table, Text(""))
-            if section.title == WRONG:
-                above += parts
-                continue
-            columns[min(int((height + len(lines) // 2) / share), count - 1)] += parts
+            column = columns[min(int((height + len(lines) // 2) / share), count - 1)]
+            column += (Text(section.title, style="dim"), table, Text(""))
             height += len(lines) + 2
         beside = Table.grid(padding=(0, 2, 0, 0), expand=True)
         for column in filter(None, columns):
@@ -206,7 +194,7 @@ class HelpScreen(ListScreen):
             beside.add_column(ratio=1)
         beside.add_row(*(Group(*column) for column in columns if column))
         none = f"no key does that; {key_of(self.app, 'help.all')} lists all keys"
-        self.body.update(Group(*above, beside) if found else none)
+        self.body.update(beside if found else none)
 
 
 def _searched(section: Section, line: Line) -> str:

@@ -92,7 +92,7 @@ async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(ti
     start = Start(str(tiny_model("llama")), text="", config=config)
     async with explorer("", start=start, size=(120, 40)) as (app, pilot):
         (said,) = notices(app)
-        assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
+        assert re.search(r"^config\.toml: there is no setting nonsense.*\n… and 1 more; attn-tui config lists", said)
         assert re.search(r" f7 Sentence .*f6 Export .*q Quit", foot(app))
         await see(pilot, "j", selected="L0H0")
         await see(pilot, "f8", "f8", "k", selected="L0H1")
