@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import accumulate
 from typing import Any, ClassVar
 from unicodedata import category
 
-from rich.cells import cell_len
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.expand_tabs import expand_tabs_inline
 from textual.reactive import Reactive
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-from tui.drawing.text import escape_text
 from tui.toolkit.screen import is_displayed
 
 OF_EDITING = "field."
@@ -55,19 +49,6 @@ INVISIBLE = "Cf"
 """Unicode's category of invisible format characters, such as joiners."""
 
 
-@lru_cache(4096)
-def _visible_sign(character: str) -> str:
-    """Return what a field draws for a character: a sign for joiners, skin tones and other invisible characters.
-
-    Examples
-    --------
-    >>> _visible_sign("a"), _visible_sign("\u200d"), _visible_sign("\ufe0f"), _visible_sign("\U0001f3fd")
-    ('a', '◌', '◌', '◌')
-    """
-    is_seen = escape_text(character)[:1] != "\\" or character == "\\"
-    return character if is_seen else "◌"
-
-
 class Field(Input, inherit_bindings=False):
     """A text field; ctrl+c copies a selection made by the user, or else leaves.
 
@@ -101,23 +82,6 @@ class Field(Input, inherit_bindings=False):
     def focusable(self) -> bool:
         """Whether it can be typed into: not while its view is hidden, unlike in Textual."""
         return super().focusable and is_displayed(self)
-
-    @property
-    def _drawn_text(self) -> str:
-        """The text with a sign for each invisible character, whose width terminals disagree on."""
-        return "".join(map(_visible_sign, self.value))
-
-    @property
-    def _value(self) -> Text:
-        return Text(self._drawn_text, no_wrap=True, overflow="ignore", end="")
-
-    def _position_to_cell(self, position: int) -> int:
-        return cell_len(expand_tabs_inline(self._drawn_text[:position], 4))
-
-    def _cell_offset_to_index(self, offset: int) -> int:
-        at = offset + self.scroll_offset.x
-        ends = accumulate(map(cell_len, self._drawn_text))
-        return next((place for place, end in enumerate(ends) if at < end), max(0, min(at, len(self.value))))
 
     def on_key(self, event: events.Key) -> None:
         """Accept invisible characters too, which emoji and some scripts need."""
