@@ -146,7 +146,7 @@ def lay_out(
     queries = [label(token) for token in query_tokens]
     keys = [label(token) for token in key_tokens]
     across, spare = cell, height - len(queries) * lines
-    heights = [_label_height(key, cell) for key in keys]
+    heights = [1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER) for key in keys]
     down = [min(cell_len(key), _HIGHEST_DOWN, max(spare, 1)) for key in keys]
     is_narrow = cell < ACROSS and all(columns == 1 for key in keys for _, columns in clusters(key))
     if is_narrow and max(down, default=1) >= min(max(map(cell_len, keys), default=1), _HIGHEST_HEADER * cell):
@@ -174,10 +174,6 @@ def lay_out(
         cell=cell,
         lines=lines,
     )
-
-
-def _label_height(key: str, cell: int) -> int:
-    return 1 if cell >= ACROSS else min(-(-max(cell_len(key), 1) // cell), _HIGHEST_HEADER)
 
 
 def _key_label(key: str, header: int, cell: int, across: int) -> tuple[str, ...]:

@@ -70,18 +70,17 @@ def spell_tokens(tokens: Sequence[str], spellings: Sequence[Spelling]) -> tuple[
     )
 
 
-def _spell_parts(tokens: tuple[str, ...], sentence: Sentence) -> tuple[str, ...]:
-    return tuple(
-        spell_token(token, "text", each.whole, each.part) if each.whole else token
-        for token, each in zip(tokens, sentence.spellings_along(tokens), strict=True)
-    )
-
-
 def spell_map(shown: AnyMap, sentence: Sentence) -> AnyMap:
     """Spell the tokens of a map that are bytes of a character; leave the others."""
     if not sentence.has_parts:
         return shown
-    queries, keys = (_spell_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
+    queries, keys = (
+        tuple(
+            spell_token(token, "text", each.whole, each.part) if each.whole else token
+            for token, each in zip(tokens, sentence.spellings_along(tokens), strict=True)
+        )
+        for tokens in (shown.query_tokens, shown.key_tokens)
+    )
     return replace(shown, query_tokens=queries, key_tokens=keys)
 
 

@@ -213,13 +213,13 @@ class SmallMaps(ItemArea):
             return Strip.blank(width, blank)
         segments: list[Segment] = []
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
-            segments += self._cells(number, inner - 1, blank) if inner else [self._label(number)]
+            if inner:
+                segments += self._cells(number, inner - 1, blank)
+            else:
+                style = self.get_component_rich_style(f"area--label{'-cursor' if number == self.cursor else ''}")
+                segments.append(Segment(fit(self._names[number], self._tiles.width), style))
             segments.append(Segment(" " * GAP, blank))
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
-
-    def _label(self, number: int) -> Segment:
-        style = self.get_component_rich_style(f"area--label{'-cursor' if number == self.cursor else ''}")
-        return Segment(fit(self._names[number], self._tiles.width), style)
 
     def _cells(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
         """Paint one line of a map: one of its rows, or two; blank before the map has come.
