@@ -48,8 +48,11 @@ def rows_of_attention(model: OpenModel, query: Query) -> Groups:
     """
     for unit in _maps(model, query):
         if isinstance(unit, AttentionMaps):
-            for head in _heads(unit, query):
-                yield from _in_groups(unit.select(head))
+            heads: Iterable[int | None] = range(len(unit.weights)) if query.head is None else (query.head,)
+            for head in (None,) if query.head_mean else heads:
+                rows = attention_rows(unit.select(head))
+                while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
+                    yield RowGroup(some)
         else:
             yield unit
         del unit  # before the next layer's maps are computed
@@ -78,12 +81,6 @@ def arrays_of_attention(model: OpenModel, query: Query) -> Arrays:
         del unit
 
 
-def _heads(maps: AttentionMaps, query: Query) -> Iterable[int | None]:
-    if query.head_mean:
-        return (None,)
-    return range(len(maps.weights)) if query.head is None else (query.head,)
-
-
 def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup | Lane | None]:
     if query.with_other:
         yield from model.other()
@@ -107,12 +104,6 @@ def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup |
         del maps
     if lacking and len(lacking) == len(places):
         raise lacking[-1]
-
-
-def _in_groups(attention: AttentionMap) -> Groups:
-    rows = attention_rows(attention)
-    while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
-        yield RowGroup(some)
 
 
 def attention_rows(attention: AttentionMap) -> Iterator[Row]:

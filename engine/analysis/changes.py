@@ -35,13 +35,6 @@ from engine.values.views import CHANGES, CIRCUIT_MEASURES, Query
 
 HEADS_AT_ONCE = 4
 
-COUNTS = (
-    *(f"{measure.name}_change" for measure in MEASURES if measure.is_count),
-    "_image_in_kernel_change",
-    "_factors_lost_change",
-)
-"""The ends of the names of columns of whole numbers."""
-
 
 def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compare a layer with that of the second model; `EngineError` if it cannot be compared."""
@@ -79,7 +72,7 @@ def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     in_other = token_tables(other).lacking(layer.stack, "ov_copying_change", f"in {other.outline.name} ")
     yield RowGroup(
         [
-            (*place_cells(layer, number), *measure_cells(CHANGES.columns[3:], row, chance, COUNTS))
+            (*place_cells(layer, number), *measure_cells(CHANGES.columns[3:], row, chance))
             for number, row in zip(numbers, found, strict=True)
         ],
         lacking=(*lacking, *in_other, *filter(None, [said])),

@@ -62,7 +62,10 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
     numbers, draws = wanted_heads(layer, query), chance_of(layer, False)
     weights = model.layer_weights(layer.name)
     circuits = factor_heads(select_heads(query_factors(model, layer, weights, query), numbers))
-    for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
+    tables = token_tables(model).of_stack(layer.stack)
+    of_qk = ("query", tables.queries, layer.d_model), ("key", tables.source, layer.d_source)
+    of_ov = ("input", tables.source, layer.d_values), ("output", tables.unembedding, layer.d_output)
+    for matrix, product, sides in (("QK", circuits.qk, of_qk), ("OV", circuits.ov, of_ov)):
         if query.matrix not in (None, matrix):
             continue
         yield None
@@ -71,7 +74,11 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         left, sigma, right = product.singular_triples()
         count = min(query.first, sigma.shape[-1])
         found: list[list[list[Cells]]] = []
-        for side, vectors in zip((yield from _sides(model, layer, matrix, query)), (left, right), strict=True):
+        for (name, tokens, d), vectors in zip(sides, (left, right), strict=True):
+            gain = None
+            if name == "output" and query.fold_norm and tokens is not None:
+                gain = final_gain(model.outline, layer, model.source.tensors.entries)
+            side = yield from _side(model, name, tokens, d, gain, query.top)
             found.append((yield from _tokens(model, side, vectors[..., :count], query.top)))
         curve = draws[matrix].mean(0) if draws else None
         rows: list[tuple[Cell, ...]] = []
@@ -87,22 +94,6 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
 
 
 rows_of_directions = partial(compute_layers, "directions", of_layer=_rows_of_layer)
-
-
-def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> Work[tuple[Side, Side]]:
-    found = token_tables(model).of_stack(layer.stack)
-    if matrix == "QK":
-        return (
-            (yield from _side(model, "query", found.queries, layer.d_model, None, query.top)),
-            (yield from _side(model, "key", found.source, layer.d_source, None, query.top)),
-        )
-    gain = None
-    if query.fold_norm and found.unembedding is not None:
-        gain = final_gain(model.outline, layer, model.source.tensors.entries)
-    return (
-        (yield from _side(model, "input", found.source, layer.d_values, None, query.top)),
-        (yield from _side(model, "output", found.unembedding, layer.d_output, gain, query.top)),
-    )
 
 
 def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | None, top: int) -> Work[Side]:

@@ -103,19 +103,11 @@ def place_cells(layer: LayerOutline, number: int) -> tuple[str, int, str]:
     return layer.stack, layer.layer, "all" if number < 0 else str(number)
 
 
-def measure_cells(
-    columns: tuple[str, ...], own: Mapping[str, float], chance: Mapping[str, float], counts: tuple[str, ...] = ()
-) -> Iterator[Cell]:
-    """Arrange measures and their chance in columns, with empty cells for undefined ones.
-
-    Columns that end with one of ``counts`` hold whole numbers.
-    """
+def measure_cells(columns: tuple[str, ...], own: Mapping[str, float], chance: Mapping[str, float]) -> Iterator[Cell]:
+    """Arrange measures and their chance in columns, with empty cells for undefined ones."""
     for column in columns:
         name = column.removesuffix("_chance")
         value = own.get(column)
         if name in own and column not in own:
             value = chance.get(name)
-        if value is None or math.isnan(value):
-            yield NOTHING
-        else:
-            yield int(value) if counts and column.endswith(counts) else value
+        yield NOTHING if value is None or math.isnan(value) else value

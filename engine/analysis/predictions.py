@@ -148,13 +148,6 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
     return *measured.texts(words), *numbers
 
 
-def likely_tokens(words: Words, logits: Tensor, count: int) -> list[tuple[Cell, ...]]:
-    """List the likeliest tokens: id, text, and logit and probability with those of a random token."""
-    expected = _Prediction(logits)
-    ids = expected.first(count)
-    return [(each, text, *expected.of(each)[1:]) for each, text in zip(ids, words.texts(ids), strict=True)]
-
-
 def _read_any_prompt(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Tensor]]:
     """Read a query's sentence as `read_prompt`, also with a module that is not a model of transformers."""
     reader = yield from model.reader()
@@ -225,9 +218,11 @@ def rows_of_lens(model: OpenModel, query: Query) -> Groups:
             norm = float(state.float().norm())
             chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1, token], state)
             difference = (*chosen, float(measured.of(logits)), measured.spread(logits)) if chosen else ()
-            for place, choice in enumerate(likely_tokens(predictor.words, logits, query.top), start=1):
+            likely = _Prediction(logits)
+            ids = likely.first(query.top)
+            for place, (each, text) in enumerate(zip(ids, predictor.words.texts(ids), strict=True), start=1):
                 at = (predictor.stack, layer, position, prompt.tokens[position], place)
-                rows.append((*at, *choice, norm, chance, *difference))
+                rows.append((*at, each, text, *likely.of(each)[1:], norm, chance, *difference))
         yield RowGroup(rows, progress=Progress("lens", some.stop, total, "states"))
         yield None
 

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from engine.architectures.heads import LayerWeights
     from engine.mathematics.scores import Rotation
 
-NAMES = {*MATRICES, *NORMS.values(), *EPSILONS.values()}
-"""All keys of `Arrays`."""
-
 Deliver = Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]
 """Called with a layer, whether the whole layer is meant, its spectra or an error, and the progress of the sweep."""
 
@@ -158,7 +155,7 @@ class SpectraStore:
         if self._cache is None or file not in self._cache.names:
             return
         kept = self._cache.load(file)
-        if kept and kept.keys() <= NAMES and all(len(rows) == len(names) for rows in kept.values()):
+        if kept and all(len(rows) == len(names) for rows in kept.values()):
             for name, *values in zip(names, *kept.values(), strict=True):
                 arrays[name].update(zip(kept, values, strict=True))
         self._cache.names.discard(file)

@@ -88,10 +88,7 @@ def recent_file() -> Path:
 
 def recent_models() -> tuple[FoundModel, ...]:
     """List the models that were opened before, the latest first, and mark those whose folder or file is gone."""
-    found = [model for each in _read_models() if (model := _parse_model(each)) is not None]
-    return tuple(
-        sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:MOST_MODELS]
-    )
+    return tuple(model for each in _read_models() if (model := _parse_model(each)) is not None)
 
 
 def remember_model(name: str, outline: ModelOutline) -> None:

@@ -354,7 +354,6 @@ ROLLOUT = View(
 _SENTENCE = frozenset({"text", "position"})
 _CHOICES = ("token_id", "token", *_with_chance("logit", "probability"))
 _DIFFERENCE = ("chosen", "against", *_with_chance("logit_difference"))
-_DIFFERENCE_SAID = (("chosen", "of"), ("against", "less"), ("logit_difference", "="))
 
 PREDICTIONS = View(
     "predictions",
@@ -368,26 +367,14 @@ PREDICTIONS = View(
     scope=Scope.MODEL,
     places=("rank", "token"),
     leading=(
-        "probability",
-        "probability_other",
-        "probability_after",
-        "difference",
-        "change",
-        "rank_other",
-        "rank_after",
-        "logit",
-        "logit_other",
-        "logit_after",
+        "probability", "probability_other", "probability_after", "difference", "change",
+        "rank_other", "rank_after", "logit", "logit_other", "logit_after",
     ),
     top=20,
     title_columns=(
-        *_DIFFERENCE_SAID,
-        ("logit_difference_other", "the other"),
-        ("logit_difference_after", "after"),
-        ("position", "position"),
-        ("at", "at"),
-        ("probability_chance", "chance"),
-        ("logit_chance", "logit chance"),
+        ("chosen", "of"), ("against", "less"), ("logit_difference", "="),
+        ("logit_difference_other", "the other"), ("logit_difference_after", "after"),
+        ("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance"),
     ),
     option_columns={
         "vs": ("rank_other", *_with_chance("logit_other", "probability_other"), "difference"),
@@ -396,7 +383,7 @@ PREDICTIONS = View(
         "vs against": _with_chance("logit_difference_other"),
         "off against": _with_chance("logit_difference_after"),
     },
-)
+)  # fmt: skip
 
 LENS = View(
     "lens",
@@ -427,17 +414,11 @@ CONTRIBUTIONS = View(
     leading=_with_chance("contribution"),
     ranked_by=("contribution",),
     title_columns=(
-        ("token", "token"),
-        ("against", "less"),
-        ("logit_difference", "="),
-        ("logit", "logit"),
-        ("note", "note"),
-        ("position", "position"),
-        ("at", "at"),
-        ("token_id", "id"),
+        ("token", "token"), ("against", "less"), ("logit_difference", "="), ("logit", "logit"),
+        ("note", "note"), ("position", "position"), ("at", "at"), ("token_id", "id"),
     ),
     option_columns={"against": ("against", "logit_difference")},
-)
+)  # fmt: skip
 
 ABLATION = View(
     "ablation",
@@ -518,12 +499,13 @@ CHANGES = View(
     ranked_by=("change",),
 )  # fmt: skip
 
-_EVERY_VIEW = (
-    CIRCUITS, COMPOSITION, DIRECTIONS, PATTERNS, HEADS, ROLLOUT, PREDICTIONS, LENS, CONTRIBUTIONS, ABLATION, EXPLAIN,
-    CHANGES, WEIGHTS,
-)  # fmt: skip
-
-VIEWS = {view.name: view for view in _EVERY_VIEW}
+VIEWS = {
+    view.name: view
+    for view in (
+        CIRCUITS, COMPOSITION, DIRECTIONS, PATTERNS, HEADS, ROLLOUT, PREDICTIONS, LENS, CONTRIBUTIONS, ABLATION,
+        EXPLAIN, CHANGES, WEIGHTS,
+    )
+}  # fmt: skip
 """Every view, by name."""
 
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
