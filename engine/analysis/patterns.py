@@ -29,7 +29,7 @@ from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Label
 from engine.values.outline import LayerOutline
-from engine.values.progress import READING, Lane, Progress, Work, restartable
+from engine.values.progress import READING, Lane, Progress, Work, one_unit
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 
@@ -104,7 +104,7 @@ class _Repeats:
 
     def __init__(self) -> None:
         self.sequences: dict[int, tuple[int, ...]] | None = None
-        self.found: dict[int, Mapping[Head, PatternMeasures]] = {}
+        self.found: dict[int, dict[Head, PatternMeasures]] = {}
 
     def mean(self, layer: Head) -> PatternMeasures:
         each = [found[layer] for found in self.found.values()]
@@ -176,35 +176,41 @@ def _measured_repeats(model: OpenModel, report: Callable[[int, int], None]) -> W
             known.found[0], known.sequences = dict.fromkeys(layers, PatternMeasures(reason=str(error))), {}
     total = 2 * len(layers) * len(known.sequences)
     for before, (distance, ids) in zip(range(0, total, 2 * len(layers)), known.sequences.items(), strict=True):
-        if distance not in known.found:
+        measured = known.found.setdefault(distance, {})
+        missing = [layer for layer in layers if layer not in measured]
+        if missing:
             here = partial(lambda before, done: report(before + done, total), before)
-            known.found[distance] = yield from _measure_repeat(model, ids, distance, layers, here)
+            yield from _measure_repeat(model, ids, distance, missing, measured, here)
     return known
 
 
 def _measure_repeat(
-    model: OpenModel, ids: tuple[int, ...], distance: int, layers: Sequence[Head], report: Callable[[int], None]
-) -> Work[Mapping[Head, PatternMeasures]]:
+    model: OpenModel,
+    ids: tuple[int, ...],
+    distance: int,
+    layers: Sequence[Head],
+    measured: dict[Head, PatternMeasures],
+    report: Callable[[int], None],
+) -> Work[None]:
+    """Read a sequence, and add the measures of layers one by one, so that none is lost when this is interrupted."""
     reader = (yield from model.reader()).sharing_model()  # so that the person's sentence stays read
     reader.tell = lambda progress: report(progress.done) if progress.activity == READING else None
-
-    def read() -> PatternMeasures:
-        reader.read(ids, model.check)
-        return PatternMeasures()
 
     def on_layer(layer: Head) -> PatternMeasures:
         maps = reader.layer_maps(layer, model.check)
         return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), distance))
 
-    failure = yield from _or_reason(restartable(read))
-    if failure.reason:
-        return dict.fromkeys(layers, failure)
-    measured: dict[Head, PatternMeasures] = {}
-    for done, layer in enumerate(layers, start=len(layers)):
+    try:
+        reader.read(ids, model.check)
+    except Superseded:
+        raise
+    except EngineError as error:
+        measured |= dict.fromkeys(layers, PatternMeasures(reason=str(error)))
+        return
+    for layer in layers:
         yield None
-        report(done)
-        measured[layer] = yield from _or_reason(restartable(partial(on_layer, layer)))
-    return measured
+        report(len(model.outline.attending_layers) + len(measured))
+        measured[layer] = yield from _or_reason(one_unit(partial(on_layer, layer)))
 
 
 def _measure_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[PatternMeasures]:

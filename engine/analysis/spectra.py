@@ -106,7 +106,13 @@ class SpectraStore:
             known rotary positions.
         """
         layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].is_layer, self._arrays, ""
-        rotation = None if distance is None else (yield from self._rotation(layer))
+        rotation: Rotation | None = None
+        if distance is not None:
+            yield from with_torch()
+            yield Lane.WEIGHTS
+            from engine.models.rotations import rotation_of
+
+            rotation = rotation_of(self._outline, layer, self._source.settings(), self._source.tensors)
         file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
         self._load(file, [layer.name] if whole_layer else list(layer.head_names()), arrays)
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
@@ -230,13 +236,6 @@ class SpectraStore:
             with self._lock:
                 self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
         return self._decomposer
-
-    def _rotation(self, layer: LayerOutline) -> Work[Rotation]:
-        yield from with_torch()
-        yield Lane.WEIGHTS
-        from engine.models.rotations import rotation_of
-
-        return rotation_of(self._outline, layer, self._source.settings(), self._source.tensors)
 
 
 def with_torch() -> Work[None]:

@@ -264,11 +264,6 @@ class Engine:
                 yield state if isinstance(state, Lane) else None
             return table
 
-        def begin(model: OpenModel) -> None:
-            states = analysis.tables.table_states(model, name, query)
-            deliver(*next(each for each in states if isinstance(each, tuple)))
-
-        self._ask_at_once(begin, Urgency.SELECTED, Lane.WEIGHTS)
         return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
     def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, Label]]:

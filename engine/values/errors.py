@@ -61,4 +61,4 @@ class Superseded(EngineError):
 
 
 class Interrupted(Superseded):
-    """More urgent work waits for the same thread; the unit that this ends begins again later."""
+    """More urgent work waits for the same thread; the work that this ends begins again later."""

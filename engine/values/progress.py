@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self, TypeAlias, TypeVar
 
-from engine.values.errors import Interrupted
-
 REPORT_SECONDS = 0.3
 """Seconds between two reports, and before the first: shorter work is not reported."""
 
@@ -185,12 +183,3 @@ def one_unit(compute: Callable[[], Answer]) -> Work[Answer]:
     """Make work of one unit."""
     yield from ()
     return compute()
-
-
-def restartable(unit: Callable[[], Answer]) -> Work[Answer]:
-    """Do one long unit, again from its beginning whenever more urgent work has `Interrupted` it."""
-    while True:
-        try:
-            return unit()
-        except Interrupted:
-            yield None

@@ -19,7 +19,7 @@ from engine.mathematics.threads import run_in_rounds
 from engine.service.queue import NICENESS, Queue, Urgency, _all_threads
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Superseded
-from engine.values.progress import Lane, Work, finish, one_unit, restartable
+from engine.values.progress import Lane, Work, finish, one_unit
 from tests.opening import run_apart
 
 PATIENCE = 10.0
@@ -40,12 +40,12 @@ class Gate:
 
     def __init__(
         self, queue: Queue, urgency: Urgency = Urgency.SELECTED, lane: Lane = LANE, view: str = "",
-        kind: Callable[[Callable[[], str]], Work[str]] = one_unit, can_be_ended: bool = True,
+        can_be_ended: bool = True,
     ) -> None:  # fmt: skip
         self.check = queue.check if can_be_ended else lambda: None
         self.calls = self.checks = 0
         self.begun, self.open = threading.Event(), threading.Event()
-        self.answer = queue.submit(lambda: kind(self), urgency, lane, view)
+        self.answer = queue.submit(lambda: one_unit(self), urgency, lane, view)
         assert self.begun.wait(PATIENCE)
 
     def __call__(self) -> str:
@@ -179,11 +179,8 @@ def test_only_the_work_of_one_owner_is_given_up(queue: Queue) -> None:
     assert others.answer.result(PATIENCE) == "through"
 
 
-@pytest.mark.parametrize("kind", [restartable, one_unit])
-def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(
-    kind: Callable[[Callable[[], str]], Work[str]], queue: Queue
-) -> None:
-    labels = Gate(queue, Urgency.SWEEP, kind=kind)
+def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(queue: Queue) -> None:
+    labels = Gate(queue, Urgency.SWEEP)
     assert say(queue, "typed", [], Urgency.SENTENCE).result(PATIENCE) == "typed"
     assert not labels.answer.done()
     labels.open.set()
