@@ -513,7 +513,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         from tui.export import clipboard
 
         try:
-            copied = await getattr(clipboard, f"copied_{what}")(self.views)
+            copied = await getattr(clipboard, f"copied_{what}")(self.views.active)
         except Superseded:
             return
         except EngineError as error:

@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
@@ -21,23 +20,17 @@ from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
+from tui.views.pane import Pane
 from tui.views.ranks_view import RanksPane
 from tui.views.spectra_view import SpectraPane
 from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane
-
-if TYPE_CHECKING:
-    from tui.views.pane import Pane
-    from tui.views.switcher import Views
 
 SHOWN = 48
 """Characters of the copied text that a message shows."""
 
 LARGEST = 74_994
 """The most bytes that are copied: 100 kB in base64, the limit of many terminals."""
-
-SHORTEST = 16
-"""The fewest bytes of a row of a map's table."""
 
 NOTHING = "nothing under the cursor to copy"
 
@@ -70,25 +63,20 @@ def tab_separated(rows: Iterable[Row], what: str) -> str:
     writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
     for row in rows:
         writer.writerow(row)
-        if stream.tell() > LARGEST:
-            raise too_large(what)
+        if stream.tell() > LARGEST + 1:  # the end of the last line goes
+            break
     text = stream.getvalue().removesuffix("\n")
     if len(text.encode()) > LARGEST:
-        raise too_large(what)
+        raise EngineError(
+            f"{what} is larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied. "
+            "Export it to a file"
+        )
     return text
 
 
-def too_large(what: str) -> EngineError:
-    """Make the error for a text larger than a terminal takes."""
-    return EngineError(
-        f"{what} is larger than the {LARGEST // 1000} kB that a terminal copies; nothing was copied. "
-        "Export it to a file"
-    )
-
-
-async def copied_cell(views: Views) -> Copied:
+async def copied_cell(pane: Pane) -> Copied:
     """Copy the cell under a view's cursor, a number with all digits; `EngineError` when it is empty or missing."""
-    cell, description = _cell(views.active)
+    cell, description = _cell(pane)
     if cell in (None, ""):  # an empty text would leave the clipboard as it was
         raise EngineError(f"{description} is empty; nothing was copied")
     return Copied(str(cell), description)
@@ -133,14 +121,13 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
     raise EngineError(NOTHING)
 
 
-async def copied_row(views: Views) -> Copied:
+async def copied_row(pane: Pane) -> Copied:
     """Copy the row under a view's cursor, of a map a query's weights; `EngineError` when it is missing or too large."""
-    rows, description = await _rows(views)
+    rows, description = await _rows(pane)
     return Copied(tab_separated(rows, "the row"), description)
 
 
-async def _rows(views: Views) -> tuple[Sequence[Row], str]:
-    pane = views.active
+async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
     match pane:
         case TablePane():
             if pane.grid.place is None:
@@ -157,7 +144,11 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
                 f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
             )
         case ComparePane():
-            return await _rows_of_several(pane)
+            place, description = _place(pane)
+            if rows := _rows_where(await pane.whole_table(), **place):
+                return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
+            key = key_of(pane.app, "app.copy_cell")
+            raise EngineError(f"the table has no row for this place alone; {key} copies what is under the cursor")
         case AttentionPane() if pane.cell is not None:
             query, _ = pane.cell  # the cursor may have gone when the map comes
             weights = (await pane.whole_map()).weights[query].tolist()
@@ -178,14 +169,6 @@ async def _rows(views: Views) -> tuple[Sequence[Row], str]:
     raise EngineError(NOTHING)
 
 
-async def _rows_of_several(pane: ComparePane) -> tuple[Sequence[Row], str]:
-    place, description = _place(pane)
-    if not (rows := _rows_where(await pane.whole_table(), **place)):
-        key = key_of(pane.app, "app.copy_cell")
-        raise EngineError(f"the table has no row for this place alone; {key} copies what is under the cursor")
-    return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
-
-
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:
     """Give the place under the cursor as values of columns, and its name."""
     if pane.side is Side.SPECTRA:
@@ -203,14 +186,10 @@ def _without_rows(pane: TablePane) -> EngineError:
     return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
 
 
-async def copied_view(views: Views) -> Copied:
+async def copied_view(pane: Pane) -> Copied:
     """Copy a view's table as ``e`` writes it, with names of columns; `EngineError` when it is missing or too large."""
-    pane = views.active
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)
-    pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
-    if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
-        raise too_large(f"the {pane.view} table")
     table = await pane.whole_table()
     text = tab_separated(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")
