@@ -18,7 +18,7 @@ from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, written
 from tests.opening import edited_weights
-from tests.tui.explorer import explorer, press, screen_text, shown
+from tests.tui.explorer import active_table, explorer, press, screen_text, shown
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -196,8 +196,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(tiny_model:
     async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
         await press(pilot, "3", "g", "g", "home", "down", "down", "down", "right", "x")
         assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
-        pane = app.views.table
-        assert pane is not None
+        pane = active_table(app)
         assert shown(pane.title_line).startswith("explain L1H2 query 3")
         assert shown(pane.readout_line).startswith("sum ")
         assert "attention L1H2" in screen_text(app), "the map stays beside it"

@@ -118,7 +118,7 @@ class ComparePane(SentencePane):
             if spectra.known(head, distance) is None and spectra.get(head, distance) is None:
                 break  # ask for one layer after the other
         answers = [spectra.known(head, distance) for head in heads]
-        found = [{} if each is None or isinstance(each, EngineError) else each for each in answers]
+        found = [each if isinstance(each, Mapping) else {} for each in answers]
         title = [Part(quantity(len(heads), "head"), " "), Part(distance_text(distance, stores.outline), " ")]
         if not any(found):
             why_not = next((str(each) for each in answers if isinstance(each, EngineError)), "")

@@ -250,9 +250,7 @@ class OverviewPane(Pane):
 
     @on(HeadMap.Chosen)
     def _enter(self) -> None:
-        if self._moving is not None:
-            self._moving.stop()
-            self._moving = None
+        self.settle()
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
 

@@ -68,21 +68,19 @@ class SpectraPane(Pane):
             return
         title = _title(name, distance, stores)
         found = spectra.get(name, distance)
-        if isinstance(found, EngineError):
-            self.show_message(title, str(found))
-        elif found is None and distance is not None and self.graph.matrices:
+        if found is None and distance is not None and self.graph.matrices:
             self.is_waiting = True
             self.show_title(title, (COMPUTING,))  # the curves on screen stay until the next come
-        elif found is None:
-            self.show_message(title, COMPUTING, is_waiting=True)
+        elif found is None or isinstance(found, EngineError):
+            self.show_message(title, COMPUTING if found is None else str(found), is_waiting=found is None)
         else:
             theirs = spectra.get(name, distance, is_other=True) if stores.other else None
-            self._epsilon, self._other = shown.epsilon, "" if isinstance(theirs, EngineError) else stores.other
+            trouble = str(theirs) if isinstance(theirs, EngineError) else ""
+            self._epsilon, self._other = shown.epsilon, "" if trouble else stores.other
             self._has_curves(True)
             self.show_drawn(title)
-            why = (spectra.why_not(name), str(theirs) if isinstance(theirs, EngineError) else "")
-            self._show_left_out("; ".join(filter(None, why)))
-            of_other = {} if theirs is None or isinstance(theirs, EngineError) else theirs
+            self._show_left_out("; ".join(filter(None, (spectra.why_not(name), trouble))))
+            of_other = theirs if isinstance(theirs, Mapping) else {}
             self.graph.show([_curve(each, of_other.get(each.matrix), shown.epsilon) for each in found.values()])
             self._read_out()
 

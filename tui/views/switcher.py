@@ -400,13 +400,6 @@ class Views(Container):
         has_focus = focused is not None and pane in focused.ancestors
         return pane if has_focus and isinstance(pane, TablePane) and pane.has_heads else None
 
-    @property
-    def table(self) -> TablePane | None:
-        """The table in view: the active view, or the terms of a cell beside the map."""
-        if isinstance(self.active, TablePane):
-            return self.active
-        return next((each for each in self.panes.values() if isinstance(each, CellPane) and each.display), None)
-
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
         """Show a view; with `takes_focus` false, the focus stays if it is outside the views."""
         focused = self.screen.focused
@@ -480,7 +473,7 @@ class Views(Container):
             case "table.all_rows":
                 return stores.tables.stoppable is not None  # the key stops that
             case "app.switch":
-                return self.table is not None and self.table.is_on_row_of_no_head
+                return isinstance(self.active, TablePane) and self.active.is_on_row_of_no_head
         return False
 
     def action_scale(self) -> None:

@@ -181,8 +181,7 @@ class TextPane(SentencePane):
             return
         width = max(self.size.width - 2, 10)
         self.legend_line.show(self._legend(width))
-        to, by = ("→", "←")
-        verbs = (to, by) if width < NARROW else ("looks at", "is looked at by")
+        verbs = ("→", "←") if width < NARROW else ("looks at", "is looked at by")
         for line, verb, tokens, at, others, weights in (
             (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
@@ -191,13 +190,10 @@ class TextPane(SentencePane):
             name = f"{short_token(tokens[at])} " if number and width >= NARROW else ""
             own = at if lines.is_of_one_text else None
             line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own))
-        query = lines.is_of_one_text or not self._is_of_keys
-        at, tokens, spelling = (
-            (lines.query, lines.query_tokens, self._spellings[0])
-            if query
-            else (lines.key, lines.key_tokens, self._spellings[1])
-        )
-        between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
+        is_query = lines.is_of_one_text or not self._is_of_keys
+        at, tokens = (lines.query, lines.query_tokens) if is_query else (lines.key, lines.key_tokens)
+        spelling = self._spellings[0 if is_query else 1][at]
+        between = ITSELF if lines.is_of_one_text else f"{lines.query} → {lines.key}"
         weight = f"{between} {lines.row[lines.key]:.3f}"  # the cursor covers the colour of this weight
         token, gap = short_token(tokens[at]), " · "
         named = first_fitting(
@@ -207,7 +203,7 @@ class TextPane(SentencePane):
             gap.join((str(at), weight)),
             weight,
         )
-        self.readout_line.show(fit(gap.join(filter(None, (named, token_meaning(spelling[at], tokens[at])))), width))
+        self.readout_line.show(fit(gap.join(filter(None, (named, token_meaning(spelling, tokens[at])))), width))
 
     @on(TokenText.Moved)
     def _moved(self, event: TokenText.Moved) -> None:

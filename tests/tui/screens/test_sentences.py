@@ -20,7 +20,7 @@ from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader
-from tests.tui.explorer import explorer, notices, press, screen_text, settle, shown_map, type_keys, until
+from tests.tui.explorer import active_table, explorer, notices, press, screen_text, settle, shown_map, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
@@ -115,11 +115,10 @@ async def test_escape_goes_back_from_the_sentence_to_the_last_focus(tiny_model: 
         await type_keys(pilot, "i", "escape", "escape", "i", "escape")
         assert has_keys(app.main.tree_widget)
         await press(pilot, "4", "slash", *"ra", "escape", "i", "escape")
-        assert app.views.table is not None
-        assert has_keys(app.views.table.grid)
+        assert has_keys(active_table(app).grid)
         await pilot.click(type(app.main.sentence_input))
         await type_keys(pilot, "escape")
-        assert has_keys(app.views.table.grid)
+        assert has_keys(active_table(app).grid)
 
 
 async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(tiny_model: TinyModel) -> None:
