@@ -20,7 +20,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, Off, head_argument, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
 from engine.values.outline import heads_named
-from engine.values.progress import Work, finish
+from engine.values.progress import Answer, Work, finish
 from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from polars import DataFrame
     from torch import nn
 
-    from engine.values.attention import AttentionMaps, Sentence
+    from engine.values.attention import AttentionMaps
     from engine.values.outline import LayerOutline, ModelOutline
-    from engine.values.table import Table
 
 Place = int | str | tuple[int, int]
 """A layer or a head: ``5``, ``"L5"``, ``"L5H1"`` or ``(5, 1)``; ``"encoder.L5"`` if the model has several stacks."""
@@ -97,8 +96,7 @@ class Model:
         [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
         if matrix not in found:
             raise EngineError(lacking)
-        kept: NDArray[np.float64] = found[matrix]
-        return kept.copy()
+        return found[matrix].copy()
 
     def ranks(
         self,
@@ -205,15 +203,12 @@ class Model:
     def maps(self, text: str, layer: Place, *, off: str | Sequence[Place] = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head = self._named(layer)
-        maps: AttentionMaps = self._finish(
-            self._model.attention(Query(text=text).text or "", head.stack, head.layer, Off(self._heads(off)))
-        )
-        return maps
+        text = Query(text=text).text or ""
+        return self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
-        sentence: Sentence = self._finish(self._model.spell(Query(text=text).text or ""))
-        return sentence.tokens
+        return self._finish(self._model.spell(Query(text=text).text or "")).tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
         """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
@@ -310,14 +305,14 @@ class Model:
 
     def table(self, view: str, query: Query | None = None) -> DataFrame:
         """Compute the table of a view, by its name on the command line."""
-        table: Table = self._finish(tables.table(self._model, view, query or Query()))
+        table = self._finish(tables.table(self._model, view, query or Query()))
         for layer, why in table.left_out.items():
             _warn(f"{layer} is left out: {why}")
         for said in table.lacking:
             _warn(said)
         return table.frame
 
-    def _finish(self, work: Work[Any]) -> Any:
+    def _finish(self, work: Work[Answer]) -> Answer:
         with self._lock, restoring_transformers():
             if self._is_live:
                 self._model.forget()  # its weights may have changed

@@ -172,8 +172,7 @@ class _Prediction:
         return token < len(self._logits)
 
     def first(self, count: int) -> list[int]:
-        found: list[int] = self._logits.topk(min(count, len(self._logits))).indices.tolist()
-        return found
+        return self._logits.topk(min(count, len(self._logits))).indices.tolist()
 
     def share(self, token: int) -> float:
         return float(self._shares[token]) if self.has(token) else 0.0

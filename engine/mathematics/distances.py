@@ -28,8 +28,7 @@ Factors = tuple[Tensor, ...]
 def norm(factors: Factors) -> Tensor:
     """Compute ``‖W‖_F`` or ``‖leftᵀ right‖_F``: (batch,) float64."""
     wide = [each.double() for each in factors]
-    norms: Tensor = torch.linalg.matrix_norm(*wide) if len(wide) == 1 else product_norm(*wide)
-    return norms
+    return torch.linalg.matrix_norm(*wide) if len(wide) == 1 else product_norm(*wide)
 
 
 def distance(first: Factors, second: Factors) -> Tensor:

@@ -71,8 +71,7 @@ class FactoredProduct:
     @property
     def squared_norm(self) -> Tensor:
         """Compute ``‖M‖_F²``: (batch,)."""
-        squares: Tensor = (self.core**2).sum((-2, -1))
-        return squares
+        return (self.core**2).sum((-2, -1))
 
     def eigenvalue_core(self, between: Tensor | None = None) -> Tensor:
         """Form a small matrix (batch, k, k) with the trace and the non-zero eigenvalues of M, or of ``M · T``.
@@ -83,8 +82,7 @@ class FactoredProduct:
         if self.is_whole:
             return self.core if between is None else self.core @ between
         onto_left = self.left if between is None else between @ self.left
-        small: Tensor = self.core @ (self.right.mT @ onto_left)
-        return small
+        return self.core @ (self.right.mT @ onto_left)
 
     def singular_triples(self) -> tuple[Tensor, Tensor, Tensor]:
         """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r).

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.spectra import FloatArray
-from engine.values.views import OF_SPECTRA
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -151,7 +150,6 @@ class Measure:
     ----------
     title : its name on the screen.
     compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
-    is_count : whether its values are whole numbers.
     is_norm : whether it grows with the matrix; the others depend only on the spectrum's shape.
     is_heavy_tailed : whether its mean over random matrices is infinite; chance is then the median.
     """
@@ -159,19 +157,13 @@ class Measure:
     name: str
     title: str
     compute: Callable[[FloatArray, float, float | FloatArray], NDArray[np.generic]]
-    is_count: bool = False
     is_norm: bool = False
     is_heavy_tailed: bool = False
 
-    @property
-    def formula(self) -> str:
-        """Its formula, as the screen shows it."""
-        return OF_SPECTRA[self.name]
-
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("energy_rank", "energy rank", lambda sigma, epsilon, _: energy_rank(sigma, epsilon), is_count=True),
-    Measure("numerical_rank", "numerical rank", lambda sigma, _, noise: numerical_rank(sigma, noise), is_count=True),
+    Measure("energy_rank", "energy rank", lambda sigma, epsilon, _: energy_rank(sigma, epsilon)),
+    Measure("numerical_rank", "numerical rank", lambda sigma, _, noise: numerical_rank(sigma, noise)),
     Measure("effective_rank", "effective rank", lambda sigma, *_: effective_rank(sigma)),
     Measure("stable_rank", "stable rank", lambda sigma, *_: stable_rank(sigma)),
     Measure("participation_ratio", "participation ratio", lambda sigma, *_: participation_ratio(sigma)),

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from engine.analysis.ranks import rank_rows_beside_chance
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, Cell, LargeTable
-from engine.values.views import meaning
+from engine.values.views import OF_SPECTRA, meaning
 from tui.drawing.facts import distance_text, subject_of
 from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
@@ -154,7 +154,7 @@ class RanksPane(Pane):
     def _read_out(self) -> None:
         """Explain the measure, or say why the line under the cursor has no numbers."""
         said = meaning(self.measure.name, self.session.shown.epsilon)
-        ways = f"{said}  ·  {self.measure.formula}", said, said.partition(": ")[2]
+        ways = f"{said}  ·  {OF_SPECTRA[self.measure.name]}", said, said.partition(": ")[2]
         trouble = "" if self.head_here is None else self._troubles.get(self.head_here, "")
         self.readout_line.show(trouble or first_fitting(self.readout_line.content_size.width, *ways))
 
