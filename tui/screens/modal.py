@@ -14,7 +14,6 @@ from textual.errors import NoWidget
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
-from tui.toolkit.application import notify_copied
 from tui.toolkit.keys import HELP, QUIT_TOO, lines_of, paging_bindings
 from tui.toolkit.screen import SizedScreen
 from tui.widgets.key_line import KeyLine
@@ -37,11 +36,6 @@ class Modal(ModalScreen[ScreenResultType], SizedScreen[ScreenResultType], inheri
     def action_move(self, way: str) -> None:
         """Move in the list, wherever the focus is."""
         getattr(self.query_one("OptionList, VerticalScroll"), f"action_{way}")()
-
-    def action_copy_text(self) -> None:
-        """Copy the selected text and say so."""
-        super().action_copy_text()
-        notify_copied(self.app)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with a result, unless it is closed already."""

@@ -48,7 +48,7 @@ class LayoutCompositor(Compositor):
 
 
 class SizedScreen(Screen[ScreenResultType], inherit_bindings=False):
-    """A screen that is only ever laid out for the terminal's present size.
+    """A screen that is only ever laid out for the terminal's present size, and says what it copies.
 
     Textual tells a screen its size again after each layout. With two sizes in its queue, and other messages between
     them, it would lay itself out for one and the other in turn for ever, and no key would be read any more.
@@ -59,6 +59,11 @@ class SizedScreen(Screen[ScreenResultType], inherit_bindings=False):
         if isinstance(event, events.Resize) and event.size != (size := self.app.size):
             event = events.Resize(size, size)
         await super().on_event(event)
+
+    def action_copy_text(self) -> None:
+        """Copy the selection, and show that."""
+        super().action_copy_text()
+        notify_copied(self.app)
 
 
 class TerminalScreen(SizedScreen[object], inherit_bindings=False):
@@ -152,11 +157,6 @@ class TerminalScreen(SizedScreen[object], inherit_bindings=False):
         except NoWidget:
             return None, None
         return super().get_widget_and_offset_at(x, y) if widget.allow_select else (widget, None)
-
-    def action_copy_text(self) -> None:
-        """Copy the selection, and show that."""
-        super().action_copy_text()
-        notify_copied(self.app)
 
 
 def is_displayed(widget: Widget) -> bool:
