@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
 from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, FieldType, parse_object
-from engine.values.display_text import size
 from engine.values.errors import EngineError
-from engine.values.memory import free_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-CONVERSION_BYTES = 24
-"""Bytes per number while a tensor is decoded as a whole: stored integers, and float32 copies of them."""
 
 PLAIN_METHODS = frozenset({"", "fp8", "mxfp4"})
 """Methods that leave attention weights plain, or store them as float8 with a scale for every block."""
@@ -87,13 +82,6 @@ class ConvertedTensors(Tensors):
         if name in self._names:
             return self._stored.read(self._names[name], view)
         return view(self._conversions[name].make())
-
-    def parts(self, name: str) -> Iterator[Tensor]:
-        """Iterate over the numbers of one tensor; `EngineError` when there is no memory to compute it."""
-        needed, free = CONVERSION_BYTES * self.entries[name].parameters, free_memory()
-        if name in self._conversions and free is not None and needed > free:
-            raise EngineError(f"decoding takes {size(needed)} of memory, and {size(free)} are free")
-        yield from super().parts(name)
 
 
 def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:

@@ -89,9 +89,9 @@ def silence_transformers() -> None:
     with IMPORT_LOCK:
         import transformers
 
-    if not _before:
-        is_shown = transformers.logging.is_progress_bar_enabled()
-        _before.append((transformers.logging.get_verbosity(), is_shown, logging.getLogger("accelerate").level))
+        if not _before:
+            is_shown = transformers.logging.is_progress_bar_enabled()
+            _before.append((transformers.logging.get_verbosity(), is_shown, logging.getLogger("accelerate").level))
     transformers.logging.set_verbosity(logging.CRITICAL)  # errors are raised anyway
     transformers.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
@@ -103,15 +103,14 @@ def restoring_transformers() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(IndexError):
-            while True:  # several threads may have silenced it at once
-                verbosity, is_shown, level = _before.pop()
-                import transformers
+        with suppress(IndexError):  # nothing to undo, or another thread has
+            verbosity, is_shown, level = _before.pop()
+            import transformers
 
-                transformers.logging.set_verbosity(verbosity)
-                if is_shown:
-                    transformers.logging.enable_progress_bar()
-                logging.getLogger("accelerate").setLevel(level)
+            transformers.logging.set_verbosity(verbosity)
+            if is_shown:
+                transformers.logging.enable_progress_bar()
+            logging.getLogger("accelerate").setLevel(level)
 
 
 def library_config(directory: Path) -> Any:

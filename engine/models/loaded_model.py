@@ -88,6 +88,7 @@ class LoadedModules:
 
     def __init__(self, model: nn.Module) -> None:
         self.named: dict[str, nn.Module] = dict(model.named_modules())
+        self._found: dict[str, str | None] = {}
 
     @cached_property
     def _rules(self) -> dict[str, Rule]:
@@ -101,8 +102,11 @@ class LoadedModules:
         It is the path with the longest common ending, from the layer's number on at least; without one, the only
         attention module of the same layer number that is not of another stack.
         """
-        if path in self.named:
-            return path
+        if path not in self._found:
+            self._found[path] = path if path in self.named else self._search(path)
+        return self._found[path]
+
+    def _search(self, path: str) -> str | None:
         parts = path.split(".")
         numbers = [place for place, part in enumerate(parts) if part.isdigit()]
         for begin in range(max(numbers[0], 1) if numbers else len(parts)):

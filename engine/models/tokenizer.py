@@ -208,11 +208,10 @@ class Tokenizer(Words):
         """Give the bytes of a token that is spelled by bytes; empty for others."""
         if token is None:
             return b""
-        if (byte := _BYTE_TOKEN.fullmatch(token)) is not None:
-            return bytes.fromhex(byte[1])
-        if not self._is_byte_level or not all(character in _BYTES for character in token):
-            return b""
-        return bytes(_BYTES[character] for character in token)
+        if self._is_byte_level:  # added tokens are spelled as they are
+            return bytes([_BYTES[each] for each in token]) if _BYTES.keys() >= {*token} else b""
+        found = _BYTE_TOKEN.fullmatch(token)
+        return bytes.fromhex(found[1]) if found else b""
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give each token's text, without the tokenizer's spelling of spaces and bytes; ``#`` and the id for no token.
@@ -225,8 +224,8 @@ class Tokenizer(Words):
             if name is not None and each not in self.special:
                 if not self._is_byte_level:
                     text = name.replace("▁", " ")
-                elif all(character in _BYTES for character in name):  # added tokens are spelled as they are
-                    text = bytes(_BYTES[character] for character in name).decode(errors="backslashreplace")
+                elif raw := self._bytes(name):
+                    text = raw.decode(errors="backslashreplace")
             texts.append(visible(text))
         return tuple(texts)
 
