@@ -165,8 +165,7 @@ def _at_ends(model: OpenModel, table: TokenTable | None, vectors: Tensor, met: T
     if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
         return []
     signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
-    with model.reporter("projecting tokens", "tokens") as report:
-        projected = yield from table.project(vectors * signs, report)
+    projected = yield from table.project(model, vectors * signs)
     rows = projected.topk(min(top, projected.shape[1])).indices
     texts = model.words().texts([table.ids[row] for row in rows.flatten().tolist()])
     width = rows.shape[1]

@@ -58,16 +58,17 @@ class TokenTable:
     rows: TokenRows
     ids: Sequence[int]
 
-    def project(self, vectors: Tensor, report: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
+    def project(self, model: OpenModel, vectors: Tensor, gain: Tensor | None = None) -> Work[Tensor]:
         """Project every row on directions (d, n) with `engine.mathematics.tokens.projections`: (n, tokens) float64.
 
         The gain, (d,), is that of a norm between the rows and the directions, if it is folded.
         """
         parts, total = [torch.empty(vectors.shape[1], 0, dtype=torch.float64)], self.rows.shape[0]
-        for done, rows in zip(itertools.count(0, ROWS_AT_ONCE), self.rows.split(ROWS_AT_ONCE), strict=False):
-            report(done, total)
-            parts.append(projections(rows, vectors, gain))
-            yield None
+        with model.reporter("projecting tokens", "tokens") as report:
+            for done, rows in zip(itertools.count(0, ROWS_AT_ONCE), self.rows.split(ROWS_AT_ONCE), strict=False):
+                report(done, total)
+                parts.append(projections(rows, vectors, gain))
+                yield None
         return torch.cat(parts, 1)
 
 
