@@ -1,7 +1,7 @@
 """Uses of transformers: configurations, classes, whole models, and the names of tensors.
 
-A configuration of a few bytes can ask for any number of experts and labels. The modules of a model are counted while
-transformers makes them, and compared with the stored tensors before memory is allocated.
+A configuration of a few bytes can ask for any number of experts. The modules of a model are counted while transformers
+makes them, and compared with the stored tensors before memory is allocated.
 
 transformers renames and converts some checkpoints' tensors while it loads a model. The same rules, which are internal
 to transformers, are applied here to one tensor at a time, so that only the tensors that are needed are read.
@@ -61,9 +61,6 @@ MODULES, MODULES_FOR_A_TENSOR = 5000, 20
 
 TABLE = 2**21
 """Numbers that an embedding may always have; a larger one may have at most `TIMES` those of the largest tensor."""
-
-LABELS = frozenset({"num_labels", "id2label", "label2id"})
-"""Settings of classifiers, which are never built."""
 
 CODE_NEEDED = "it needs its own code, which runs only if you allow it: read it, then give --trust-remote-code"
 
@@ -134,7 +131,7 @@ def library_config(directory: Path) -> Any:
         )
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' AutoConfig does
         model_type = "ministral"
-    known = {name: value for name, value in drop_labels(settings).items() if name not in LEFT_OUT}
+    known = {name: value for name, value in settings.items() if name not in LEFT_OUT}
     try:
         with IMPORT_LOCK:
             kind = CONFIG_MAPPING[model_type]
@@ -167,15 +164,6 @@ def _check_plain(directory: Path) -> None:
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)
-
-
-def drop_labels(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the settings of classifiers from a configuration, at any depth."""
-    return {
-        name: drop_labels(value) if isinstance(value, dict) else value
-        for name, value in config.items()
-        if name not in LABELS
-    }
 
 
 @contextmanager

@@ -41,11 +41,6 @@ def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
     return folder, "attention", "--text", text
 
 
-def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model: TinyModel) -> None:
-    many = exported(*attention(with_config(tiny_copy("bert"), num_labels=HUGE)))
-    assert many == exported(*attention(tiny_model("bert")))
-
-
 @pytest.mark.parametrize(
     ("model_type", "settings", "said"),
     [
