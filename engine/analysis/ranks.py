@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,23 +13,20 @@ from engine.analysis.open_model import OpenModel, other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import Work
-from engine.values.spectra import SpectraGroup, Spectrum
+from engine.values.spectra import Spectrum
 from engine.values.table import SPECTRA_OF_TWO_COLUMNS, SPECTRUM_COLUMNS, Cell, Groups, LargeTable, RowGroup
 from engine.values.views import Query
 
 Row = tuple[str | int | float, ...]
 
-Compute = Callable[[Head, bool, tuple[str, ...], int | None], Work[SpectraGroup]]
-"""Computes the spectra of a layer, as `SpectraStore.layer` does."""
-
 
 def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Measure the spectra of one layer's heads, and of the whole layer if the query wants it, no other matrices."""
     for whole_layer in wanted_parts(query):
-        spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
+        spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
         yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
 
@@ -37,8 +34,8 @@ def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
 rows_of_ranks = partial(compute_layers, "ranks", of_layer=ranks_of_layer)
 
 
-def query_spectra(
-    compute: Compute, layer: LayerOutline, whole_layer: bool, query: Query
+def _query_spectra(
+    model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query, *, of_other: bool = False
 ) -> Work[tuple[list[Spectrum], tuple[str, ...]]]:
     """Compute the spectra of a layer in a query, and say why others are left out.
 
@@ -46,6 +43,7 @@ def query_spectra(
     ------
     EngineError : if the only matrix of the query is left out.
     """
+    compute = partial(other_spectra, model) if of_other else model.spectra.layer
     matrices = MATRICES if query.matrix is None else (query.matrix,)
     group = yield from compute(layer.name, whole_layer, matrices, query.distance)
     lacks = group.lacks(query.matrix)
@@ -85,11 +83,11 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
 def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """List a layer's spectra, no other matrices; `EngineError` if the layers of two models cannot be compared."""
     for whole_layer in wanted_parts(query):
-        spectra, lacking = yield from query_spectra(model.spectra.layer, layer, whole_layer, query)
+        spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
         if not query.with_other:
             yield RowGroup(list(spectrum_rows(spectra)), lacking=lacking)
             continue
-        theirs, left_out = yield from query_spectra(partial(other_spectra, model), layer, whole_layer, query)
+        theirs, left_out = yield from _query_spectra(model, layer, whole_layer, query, of_other=True)
         if lacking or left_out:
             raise EngineError(*(lacking or left_out))
         yield RowGroup(list(spectrum_rows_of_two(spectra, theirs)))
