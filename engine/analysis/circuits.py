@@ -18,6 +18,7 @@ from engine.analysis.token_tables import mean_row, token_map, token_tables
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import Vocabulary, final_gain, gain_before, read_gain
 from engine.mathematics.circuits import (
+    FACTORS_OF,
     CircuitSettings,
     LayerFactors,
     Numbers,
@@ -47,9 +48,6 @@ SHARED_AT_ONCE = 3
 
 QUICK = 1024
 """The width up to which eigenvalues of whole layers are always computed: three problems of 0.1 to 0.6 s a layer."""
-
-CIRCUIT_WIDTHS = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
-"""The widths of the spaces that a circuit connects."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,12 @@ def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, quer
     noise = np.array([own["QK"].noise for own in spectra])
     tolerance = {
         circuit: cosine_noise(max(layer.shape(circuit, False)), max(weights.epsilons[each].max() for each in circuit))
-        for circuit in CIRCUIT_WIDTHS
+        for circuit in FACTORS_OF
     }
-    compared, token_map = _square_circuits(layer), (yield from _token_map(model, layer, query.fold_norm))
+    # Attention across stacks has two residual streams, so that no circuit maps a space to itself.
+    is_across = layer.stack == "cross"
+    compared = frozenset(each for each in FACTORS_OF if len({*layer.shape(each, False)}) == 1 and not is_across)
+    token_map = yield from _token_map(model, layer, query.fold_norm)
     has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
     solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
     settings = CircuitSettings(compared, tolerance, not whole_layer, solved, token_map)
@@ -224,12 +225,3 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
         return centred.mul_(read_gain(model.source.tensors, gain)[:, None])
 
     return model.cached(("folded token map", found, gain), folded)
-
-
-def _square_circuits(layer: LayerOutline) -> frozenset[str]:
-    """Name the circuits that map a space to itself: none in cross-attention, which has two residual streams."""
-    if layer.stack == "cross":
-        return frozenset()
-    return frozenset(
-        circuit for circuit, (one, other) in CIRCUIT_WIDTHS.items() if getattr(layer, one) == getattr(layer, other)
-    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
 from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
@@ -81,8 +81,8 @@ def _ranked(layer: LayerOutline, number: int, fed: list[LayerComposition]) -> It
         if kind in by_kind
         for head, value in enumerate(by_kind[kind][:, number].tolist())
     ]
-    order = torch.tensor([place[0] for place in places]).nan_to_num(-1.0).argsort(descending=True, stable=True)
+    places.sort(key=lambda place: 1.0 if math.isnan(place[0]) else -place[0])
     chance = float(layer.d_model**-0.5)  # see `engine.mathematics.circuits`
-    for place in order.tolist():
-        value, *source = places[place]
-        yield (*place_cells(layer, number), *source, NOTHING if value != value else value, chance)
+    for value, kind, from_layer, head in places:
+        shown = NOTHING if math.isnan(value) else value
+        yield (*place_cells(layer, number), kind, from_layer, head, shown, chance)
