@@ -48,7 +48,7 @@ from engine.models.attention_maps import (
     probabilities_of,
     reason_without_map,
 )
-from engine.models.devices import CheckedLookups, lacks_memory, weights_loaded
+from engine.models.devices import CheckedLookups, is_spread, lacks_memory, weights_loaded
 from engine.models.interventions import OutputProjections
 from engine.models.loaded_model import (
     LoadedModules,
@@ -272,6 +272,7 @@ class Reader(MapReader):
         self._state = partial(borrowed_model, model, attention) if is_borrowed else nullcontext
         lacking = lacking_parameters(model)
         self._refusing = partial(RefusedChoices, lacking) if lacking else nullcontext
+        self._bringing = weights_loaded if is_spread(model) else nullcontext
         self._checking = nullcontext if device == "cpu" else CheckedLookups
         makes_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
         self._copies = 1 if self.reads_with_kernels and not makes_biases else MAP_COPIES  # a bias has a map's size
@@ -357,8 +358,8 @@ class Reader(MapReader):
                         self.model(**inputs)
                 for module in waiting:
                     hooks.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
-                switching = self.outputs.switching(off.heads, means if off.by_mean else None)
-                with switching if off.heads else nullcontext():
+                set_to = means if off.by_mean else None
+                with self.outputs.switching(off.heads, set_to) if off.heads else nullcontext():
                     self.model(**inputs)
         except EngineError as error:
             self._refuse_unknown(sentence, error)
@@ -442,7 +443,7 @@ class Reader(MapReader):
                 del returned
         if is_handed_on:
             try:
-                with self._state(), torch.inference_mode(), weights_loaded(module):
+                with self._state(), torch.inference_mode(), self._bringing(module):
                     for first, _, weights in captured.pop().blocks(check):
                         if weights is None or weights.ndim != 4 or not is_distribution(weights[0]):
                             raise self._no_map(layer, reason_without_map(module, (weights,), *shape), check)
@@ -473,9 +474,8 @@ class Reader(MapReader):
         return NoMap(f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work")
 
     def _no_map(self, layer: Head, reason: str | None, check: Check) -> NoMap:
-        reason = f"{reason}; its spectra still work" if reason else None
-        reason = reason or why_no_numbers(self.model, self.modules[layer], check)
-        return NoMap(f"{layer.stack} {layer} has no map to show: {reason}")
+        why = f"{reason}; its spectra still work" if reason else why_no_numbers(self.model, self.modules[layer], check)
+        return NoMap(f"{layer.stack} {layer} has no map to show: {why}")
 
     def _call(self, layer: Head) -> tuple[inspect.BoundArguments, Tokens]:
         reading = self._reading
