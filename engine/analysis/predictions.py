@@ -267,8 +267,7 @@ def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
     for head, after in predictor.logits_without_each(prompt, missing, model.check, by_mean=query.by_mean):
         off = head_argument(head, model.outline.stacks)
         (found[head],) = _ablation_cells(logits, after, [measured.token], off, prompt, measured, predictor.words)
-    (text, *_) = measured.texts(predictor.words)
-    yield RowGroup([(head.stack, head.layer, head.label, measured.token, text, *found[head]) for head in wanted])
+    yield RowGroup([(head.stack, head.layer, head.label, *found[head]) for head in wanted])
 
 
 def _ablate_together(model: OpenModel, query: Query) -> Groups:
@@ -282,8 +281,7 @@ def _ablate_together(model: OpenModel, query: Query) -> Groups:
         tokens = [measured.token]
     off = " ".join(head_argument(head, model.outline.stacks) for head in query.off)
     rows = _ablation_cells(logits, after, tokens, off, prompt, measured, predictor.words)
-    named = zip(tokens, predictor.words.texts(tokens), rows, strict=True)
-    yield RowGroup([(NOTHING, NOTHING, NOTHING, token, text, *cells) for token, text, cells in named])
+    yield RowGroup([(NOTHING, NOTHING, NOTHING, *cells) for cells in rows])
 
 
 def _ablation_cells(
@@ -295,16 +293,16 @@ def _ablation_cells(
     measured: MeasuredLogit,
     words: Words,
 ) -> Iterator[tuple[Cell, ...]]:
-    """Fill the cells of tokens from ``probability_before`` on; chance is the same changes shuffled among the tokens."""
+    """Fill the cells of tokens from ``token_id`` on; chance is the same changes shuffled among the tokens."""
     shuffled, shares = ShuffledChanges(logits, after), [each.double().softmax(0) for each in (logits, after)]
     difference: tuple[Cell, ...] = ()
     if measured.against is not None:
         own, now = float(measured.of(logits)), float(measured.of(after))
         difference = measured.texts(words)[1], own, now, now - own, measured.spread(after.double() - logits.double())
-    for token in tokens:
+    for token, text in zip(tokens, words.texts(tokens), strict=True):
         share, new_share = (float(each[token]) for each in shares)
         logit, new_logit = float(logits[token]), float(after[token])
         yield (
-            share, new_share, new_share - share, shuffled.change(token),
+            token, text, share, new_share, new_share - share, shuffled.change(token),
             logit, new_logit, new_logit - logit, shuffled.logit_change, off, *prompt.place, *difference,
         )  # fmt: skip
