@@ -161,7 +161,7 @@ class ModelOutline:
             raise EngineError(f"there is no stack '{name.stack}'; choose from {', '.join(self.stacks)}")
         numbers = [layer.layer for layer in self.stack_layers(name.stack)]
         which = f"{quantity(len(numbers), 'layer')}, {span(numbers[0], numbers[-1])}"
-        raise EngineError(f"there is no attention in layer {name.layer}; {name.stack} has it in {which}")
+        raise EngineError(f"no attention in layer {name.layer}; {name.stack} has it in {which}")
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
         """List the layers of one stack in order."""

@@ -439,7 +439,7 @@ ABLATION = View(
     ranked_by=("logit_difference_change", "change"),
     title_columns=(
         ("token", "token"), ("against", "less"), ("logit_difference_before", "="),
-        ("probability_before", "p before"), ("logit_before", "logit"), ("position", "position"), ("at", "at"),
+        ("probability_before", "p before"), ("position", "position"), ("at", "at"), ("logit_before", "logit"),
         ("token_id", "id"),
     ),
     option_columns={

@@ -22,7 +22,7 @@ from tui.drawing.measure_map import MeasureMap, MeasureScale, scale_of
 from tui.drawing.readout import explain_empty, measure_readout
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, fact_part
-from tui.state.overview_measures import LOGARITHMIC, SIGNED, next_group, overview_fields, table_of
+from tui.state.overview_measures import LOGARITHMIC, SIGNED, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.state.tables import TableKey
@@ -53,13 +53,12 @@ class OverviewPane(Pane):
     asks = ("spectra", "tables")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "screen.search", "Measure", id="overview.find"),
-        Binding("M", "next_group", "Next matrix; patterns, circuits", show=False, id="overview.next_group"),
     ]
 
     foot_keys: ClassVar[Mapping[str, str]] = {
         "overview.choose": "Go in",
         "app.next_measure": "Measure",
-        "overview.next_group": "Matrix",
+        "app.next_matrix": "Matrix",
         "overview.find": "Find",
         "app.overview": "Table",
     }
@@ -253,8 +252,3 @@ class OverviewPane(Pane):
         self.settle()
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
-
-    def action_next_group(self) -> None:
-        """Show the same measure of the next matrix, or the first of patterns or circuits."""
-        if self.shown is not None:
-            self.session.change(**overview_fields(next_group(self.shown.measure)))

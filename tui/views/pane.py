@@ -12,6 +12,7 @@ from textual.widget import Widget
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.table import AnyTable
+from engine.values.views import ring_of
 from tui.drawing.facts import subject_of
 from tui.drawing.levels import SCALES, Scale
 from tui.drawing.titles import Part, Title
@@ -57,7 +58,7 @@ class Pane(Frame):
     asks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *parts: Widget) -> None:
-        super().__init__(self.view, "framed pane", key=f"app.{self.view}")
+        super().__init__(self.view, "framed pane", key=f"app.{(*ring_of(self.view), self.view)[0]}")
         self.parts = parts
         self.message = ""
         self.is_blank = True

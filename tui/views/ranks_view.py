@@ -12,16 +12,16 @@ from textual.binding import BindingType
 from engine.analysis.ranks import rank_rows_beside_chance
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, Cell, LargeTable
-from engine.values.views import OF_SPECTRA, meaning
+from engine.values.views import OF_SPECTRA, OVERVIEW, meaning
 from tui.drawing.facts import distance_text, subject_of
 from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, Title, layer_part
-from tui.state.overview_measures import epsilon_after, next_measure
+from tui.state.overview_measures import epsilon_after, next_group, next_measure, overview_fields
 from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
-from tui.toolkit.keys import MEASURING, shared_key
+from tui.toolkit.keys import MEASURING, key_of, shared_key
 from tui.toolkit.messages import Notice
 from tui.views.pane import Pane
 from tui.widgets.line import Line
@@ -59,6 +59,7 @@ class RanksPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         shared_key("next_measure", "m", "measure(1)", "Next measure", MEASURING),
         shared_key("previous_measure", "", "measure(-1)", "Previous measure", MEASURING),
+        shared_key("next_matrix", "M", "matrix", "Next matrix of the overview", MEASURING),
         shared_key("more", "plus,equals_sign", "epsilon(1)", "Larger ε", MEASURING),
         shared_key("less", "minus", "epsilon(-1)", "Smaller ε", MEASURING),
     ]
@@ -129,6 +130,14 @@ class RanksPane(Pane):
     def action_measure(self, step: int) -> None:
         """Show the next or previous measure; in the overview, of that."""
         self.session.change(**next_measure(self.session.shown, step))
+
+    def action_matrix(self) -> None:
+        """Show the same measure of the next matrix in the overview, or the first of patterns or circuits."""
+        shown = self.session.shown
+        if shown.view == OVERVIEW:
+            self.session.change(**overview_fields(next_group(shown.overview)))
+        else:
+            self.post_message(Notice(f"the overview shows one matrix; {key_of(self, 'app.overview')} goes there"))
 
     def action_epsilon(self, step: int) -> None:
         """Change ε to the next larger or smaller one."""

@@ -73,8 +73,9 @@ class Viewport:
         ----------
         fitting : the smallest block that brings the whole map into view.
         """
-        is_fitted = self.is_fitted if counts == self.counts else None
-        viewport = replace(self, counts=counts, is_fitted=is_fitted)
+        is_same = counts == self.counts
+        is_fitted = self.is_fitted if is_same else None
+        viewport = replace(self, counts=counts, is_fitted=is_fitted, is_moved=self.is_moved and is_same)
         block = fitting if viewport.is_whole else 1 if is_fitted is None else self.block
         return replace(viewport, block=block).with_cursor(*self.cursor)
 

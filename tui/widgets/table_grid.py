@@ -278,6 +278,7 @@ class TableGrid(ScrollArea, can_focus=True):
         self.cursor = (line, column)
         self._lay_out()
         self.reveal()
+        self.refresh_bindings()  # Enter may lead somewhere now
         self.post_message(self.Arranged())
         self.post_message(self.Moved())
 
