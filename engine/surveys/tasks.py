@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
 from urllib.parse import quote
@@ -97,11 +100,19 @@ def measure(order: Order, path: str) -> Outcome:
     The path may be in the cache of another machine: what is on the Hub is then found or downloaded here.
     """
     is_elsewhere = order.checkpoint.is_on_hub and not Path(path).exists()
+    _end_at_once()
     try:
         return _watched(order, lambda: _write_tables(order, str(_find(order)) if is_elsewhere else path))
     finally:
         if not order.keeps:
             rmtree(order.download, ignore_errors=True)
+
+
+@cache
+def _end_at_once() -> None:
+    """Have a worker's process end without unloading torch, which would take longer than closing the worker."""
+    if multiprocessing.parent_process() is not None:
+        atexit.register(os._exit, 0)
 
 
 def _watched(order: Order, work: Callable[[], Outcome]) -> Outcome:
