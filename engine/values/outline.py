@@ -264,7 +264,7 @@ MARKS = {
 }
 """Every mark, and what it says about a head."""
 
-HOW_TO_COMPARE = "only one model is open; :vs OTHER compares it with another, as attn-tui MODEL --vs OTHER does"
+HOW_TO_COMPARE = "only one model is open; :vs OTHER opens a second to compare with"
 """The answer to a request that needs a second model."""
 
 SIZES = {

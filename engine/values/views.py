@@ -651,7 +651,7 @@ COLUMNS = {
     "explain.last_index": "the last pair of the group",
     "explain.kind": "content, bias, cap or position; then the model's rows",
     "explain.note": "what the term holds, or why it has no tokens",
-    "label": "the clear pattern of the head on repeated random tokens",
+    "label": "what the head clearly does on repeated random tokens",
     "to_none": "share of attention on a sink that is no token: 1 − the row's sum",
     "to_none_chance": "chance, a sink that is one more key: mean of 1/(keys + 1); 0 where there is none",
     "position": "position of the token before the prediction, from 0",

@@ -532,7 +532,7 @@ class TablePane(Pane):
             self.readout_line.show("")
         self.explanation_line.show(
             f"{left} of {quantity(rows, 'row')}{self._so_far}" if self._filter.text
-            else f"{key_of(self.app, 'prompt.complete')} completes columns; one by itself goes there"
+            else f"{key_of(self.app, 'prompt.complete')} completes columns; a column's name alone goes to it"
         )  # fmt: skip
 
     def finish_filter(self, text: str) -> None:
