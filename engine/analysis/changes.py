@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from engine.analysis.circuits import measure_layer
-from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads, wanted_parts
+from engine.analysis.layers import measure_cells, place_cells, wanted_heads, wanted_parts
 from engine.analysis.open_model import OpenModel, other_spectra
 from engine.analysis.token_tables import token_tables
 from engine.architectures.heads import LayerWeights
@@ -36,14 +36,11 @@ from engine.values.views import CHANGES, CIRCUIT_MEASURES, Query
 HEADS_AT_ONCE = 4
 
 
-def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def changes_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compare a layer with that of the second model; `EngineError` if it cannot be compared."""
     model.comparison.check(layer.name)
     for whole_layer in wanted_parts(query):
         yield from _compare(model, layer, whole_layer, query)
-
-
-rows_of_changes = partial(compute_layers, "changes", of_layer=_rows_of_layer)
 
 
 def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:

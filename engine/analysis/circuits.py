@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads, wanted_parts
+from engine.analysis.layers import measure_cells, place_cells, wanted_heads, wanted_parts
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import spectra_group
 from engine.analysis.token_tables import mean_row, token_map, token_tables
@@ -62,7 +62,7 @@ class CircuitMeasures:
     lacking: tuple[str, ...]
 
 
-def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def circuits_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compute the rows of one layer's heads, and of the whole layer if the query wants it."""
     for whole_layer in wanted_parts(query):
         found = yield from measure_layer(model, layer, whole_layer, query)
@@ -73,9 +73,6 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
             ],
             lacking=found.lacking,
         )
-
-
-rows_of_circuits = partial(compute_layers, "circuits", of_layer=rows_of_layer)
 
 
 def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[CircuitMeasures]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import TypeAlias
 
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
+from engine.analysis.layers import NOTHING, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.mathematics.circuits import KINDS, LayerFactors, composition, rows_read, rows_written
 from engine.values.errors import NotFinite
@@ -26,7 +25,7 @@ LayerComposition: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
 """An earlier layer, and by kind the composition of its heads with those of a later layer."""
 
 
-def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def composition_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compare a layer's heads with those of all earlier layers of the same stack that write what they read.
 
     In cross-attention only queries read the decoder's stream; keys and values read the encoder's.
@@ -56,9 +55,6 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                 fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
     own = [row for number in wanted_heads(layer, query) for row in _ranked(layer, number, fed)]
     yield RowGroup(own, left_out=left_out)
-
-
-rows_of_composition = partial(compute_layers, "composition", of_layer=_rows_of_layer)
 
 
 def _written(model: OpenModel, layer: LayerOutline, factors: LayerFactors | None = None) -> Tensor:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from torch import Tensor
 
 from engine.analysis.circuits import query_factors, select_heads
-from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
+from engine.analysis.layers import NOTHING, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import token_tables
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
@@ -33,7 +31,7 @@ Cells = dict[str, Cell]
 """Cells of a row by column."""
 
 
-def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def directions_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """List the tokens at the ends of the singular directions of a layer's heads, without loading the model."""
     yield Lane.WEIGHTS
     numbers, draws = wanted_heads(layer, query), chance_of(layer, False)
@@ -67,9 +65,6 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
                     named = ((of | cells).get(column, NOTHING) for column in DIRECTIONS.columns[3:])
                     rows.append((*place_cells(layer, number), *named))
         yield RowGroup(rows, lacking=token_tables(model).lacking(layer.stack, "tokens"))
-
-
-rows_of_directions = partial(compute_layers, "directions", of_layer=_rows_of_layer)
 
 
 def _tokens(

@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING, compute_layers, place_cells, wanted_heads
+from engine.analysis.layers import NOTHING, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable, token_tables
 from engine.mathematics.chance import chance_of
@@ -53,8 +52,13 @@ class Term:
     note: str = ""
 
 
-def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
-    """Explain a cell of each head; the last layer is kept, so that its next cell comes at once."""
+def explain_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Explain a cell of each head; the last layer is kept, so that its next cell comes at once.
+
+    Raises
+    ------
+    EngineError : if the sentence has no such query or key, or the mask hides the key.
+    """
     last = model.cached("explained last", dict[Any, Any])
     key = query.text, layer.name
     if key not in last:
@@ -78,9 +82,6 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         lacking = token_tables(model).lacking(layer.stack, "tokens")
         cells = ([(row | ends).get(column, NOTHING) for column in EXPLAIN.columns[3:]] for row in rows)
         yield RowGroup([(*place_cells(layer, number), *row) for row in cells], lacking=lacking)
-
-
-rows_of_explain = partial(compute_layers, "explain", of_layer=_rows_of_layer)
 
 
 def _of_cell(

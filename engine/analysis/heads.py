@@ -75,9 +75,10 @@ def _part(part: str, model: OpenModel, layer: LayerOutline, query: Query) -> Wor
     columns, rows_of_layer = RANKS_BESIDE_CHANCE_COLUMNS, ranks_of_layer
     if part != "ranks":
         yield from with_torch()
-        from engine.analysis import circuits, patterns
+        from engine.analysis.circuits import circuits_of_layer
+        from engine.analysis.patterns import patterns_of_layer
 
-        columns, rows_of_layer = VIEWS[part].columns, (circuits if part == "circuits" else patterns).rows_of_layer
+        columns, rows_of_layer = VIEWS[part].columns, circuits_of_layer if part == "circuits" else patterns_of_layer
     by_head: defaultdict[int, dict[str, Cell]] = defaultdict(dict)
     for unit in rows_of_layer(model, layer, Query(text=query.text, epsilon=query.epsilon)):
         if not isinstance(unit, RowGroup):

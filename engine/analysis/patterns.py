@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.layers import compute_layers, measure_cells, place_cells, wanted_heads
+from engine.analysis.layers import measure_cells, place_cells, wanted_heads
 from engine.analysis.open_model import OpenModel
 from engine.mathematics.attention import (
     LABELS,
@@ -118,7 +118,7 @@ class _Repeats:
         return PatternMeasures(own, {name: float(mean) for name, mean in chance.items()})
 
 
-def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def patterns_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Compute the rows of one layer's heads, on the query's sentence or on repeated random tokens."""
     yield Lane.MODEL
     if query.text is not None:
@@ -135,9 +135,6 @@ def rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups
         cells = measure_cells(PATTERNS.columns[4:-1], own | of_repeats, chance | its_chance)
         rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head)), *cells, note))
     yield RowGroup(rows)
-
-
-rows_of_patterns = partial(compute_layers, "patterns", of_layer=rows_of_layer)
 
 
 def labels(model: OpenModel, report: Callable[[Progress], None]) -> Work[dict[Head, Label]]:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.analysis.layers import NOTHING, compute_layers, wanted_parts
+from engine.analysis.layers import NOTHING, wanted_parts
 from engine.analysis.open_model import OpenModel, other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
@@ -29,9 +29,6 @@ def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
         spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
         yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
-
-
-rows_of_ranks = partial(compute_layers, "ranks", of_layer=ranks_of_layer)
 
 
 def _query_spectra(
@@ -80,7 +77,7 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
     return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
-def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+def spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """List a layer's spectra, no other matrices; `EngineError` if the layers of two models cannot be compared."""
     for whole_layer in wanted_parts(query):
         spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
@@ -91,9 +88,6 @@ def _spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> G
         if lacking or left_out:
             raise EngineError(*(lacking or left_out))
         yield RowGroup(list(spectrum_rows_of_two(spectra, theirs)))
-
-
-rows_of_spectrum = partial(compute_layers, "spectrum", of_layer=_spectrum_of_layer)
 
 
 def spectrum_rows(spectra: Iterable[Spectrum]) -> Iterator[Row]:

@@ -1,16 +1,18 @@
 """The tables of an open model by name: in groups of rows, in growing states, or whole.
 
-Each view has a generator ``rows_of_NAME`` in a module that is imported on demand.
+Each view has a module that is imported on demand, with a generator ``rows_of_NAME``, or ``NAME_of_layer`` where a view
+is computed layer by layer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from engine.analysis.layers import compute_layers
 from engine.analysis.open_model import OpenModel
 from engine.analysis.spectra import with_torch
 from engine.values.errors import EngineError
@@ -127,7 +129,7 @@ def table_states(model: OpenModel, name: str, query: Query) -> Iterator[tuple[Ta
 def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
     """Compute the arrays of ``attention`` or ``matrices``, one at a time."""
     yield from with_torch()
-    yield from _of_module(name, "arrays")(model, query)
+    yield from _computed(name, "arrays", model, query)
     yield from _notice(model, query)
 
 
@@ -142,7 +144,7 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
         yield from with_torch()
         yield Lane.WEIGHTS
     with model.reporter(name, "layers") as report:
-        for unit in _of_module(name, "rows")(model, query):
+        for unit in _computed(name, "rows", model, query):
             if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
                 report(unit.progress.done, unit.progress.total)
             yield unit
@@ -157,10 +159,12 @@ def _notice(model: OpenModel, query: Query) -> Groups:
         yield RowGroup(lacking=(notice,))
 
 
-def _of_module(name: str, what: str) -> Callable[[OpenModel, Query], Any]:
+def _computed(name: str, what: str, model: OpenModel, query: Query) -> Iterator[Any]:
     module = import_module(f"engine.analysis.{MODULES.get(name, name)}")
-    found: Callable[[OpenModel, Query], Any] = getattr(module, f"{what}_of_{name}")
-    return found
+    if (of_layer := getattr(module, f"{name}_of_layer", None)) is not None:
+        return compute_layers(name, model, query, of_layer)
+    units: Iterator[Any] = getattr(module, f"{what}_of_{name}")(model, query)
+    return units
 
 
 class _TableBuilder:

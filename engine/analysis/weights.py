@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.analysis.attention import Arrays
-from engine.analysis.layers import NOTHING, compute_layers
+from engine.analysis.layers import NOTHING
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, LayerLeftOut, Superseded
 from engine.values.heads import DELTA, Head, head_argument
@@ -122,16 +121,13 @@ def _layer_of(parameter: Parameter, outline: ModelOutline) -> Head | None:
     return max(alike, key=begins_alike).name if alike else None
 
 
-def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:
+def matrices_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:
     """Yield the arrays of a query's heads, named ``L5H1.W_Q``, or with several stacks ``encoder.L5H1.W_Q``."""
     yield Lane.WEIGHTS
     for head, named in arrays_of(model, layer).items():
         for name, array in named.items():
             if query.wants(head.head) and query.matrix in (None, name.partition("_")[2]):
                 yield f"{head_argument(head, model.outline.stacks)}.{name}", array
-
-
-arrays_of_matrices = partial(compute_layers, "matrices", of_layer=_arrays_of_layer)
 
 
 def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
