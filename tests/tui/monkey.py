@@ -237,9 +237,10 @@ class Monkey:
     async def _choose(self, app: PaintedExplorer, pilot: Pilot[None], model: str) -> None:
         """Open a model on the opening screen."""
         await self._type(app)
-        if isinstance(app.screen, ChooserScreen):
+        field = next(iter(app.screen.query(Input)), None)  # None before the screen is composed
+        if isinstance(app.screen, ChooserScreen) and field is not None:
             self._done.append(f"<choose {model}>")
-            app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
+            field.value = model  # as it is pasted, whatever had the focus there
             await pilot.pause(0)
             self._press(app, "enter")
 
