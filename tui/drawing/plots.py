@@ -198,9 +198,6 @@ LINE = 16
 SIGNS = "●▲■◆○△□◇"
 """Tell lines apart without colour."""
 
-_REACH = 8
-"""Cells from the curve to the end of the cursor; a whole column would be most of the bytes of a move."""
-
 _TICK = 1.5
 """Average rows per number on an axis."""
 
@@ -335,13 +332,9 @@ def _mark_cut(characters: NDArray[np.str_], marks: NDArray[np.uint8], cut: int, 
 
 
 def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column: int) -> None:
-    curves = np.flatnonzero((marks[:, column] == Mark.VALUE) | (marks[:, column] >= LINE))
-    last = len(marks) - 1
-    top, foot = (int(curves[0]), int(curves[-1])) if curves.size else (0, 0)
-    for row in (*range(max(top - _REACH, 0), min(foot + _REACH, last)), last):
-        if marks[row, column] in (Mark.BLANK, Mark.CUT):
-            characters[row, column], marks[row, column] = "│", Mark.BLANK
-        marks[row, column] += UNDER_CURSOR
+    free = (marks[:, column] == Mark.BLANK) | (marks[:, column] == Mark.CUT)
+    characters[free, column], marks[free, column] = "│", Mark.BLANK
+    marks[:, column] += UNDER_CURSOR
 
 
 def ticks_of(span: Span, rows: int) -> tuple[float, ...]:

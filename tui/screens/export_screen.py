@@ -45,7 +45,7 @@ class FileName(Field):
         self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
 
 
-HINT = "press a letter to write at once"
+HINT = "in the list, a letter writes at once"
 
 
 class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):

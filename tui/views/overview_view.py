@@ -222,7 +222,6 @@ class OverviewPane(Pane):
         used = self.map.virtual_size
         self.extremes.display = room is not alone
         self.extremes.styles.width = min(width - used.width, 2 * list_width - 1) if room is beside else "100%"
-        self.extremes.styles.height = EXTREMES + 1 if room is below else "1fr"
         self.map.styles.height = used.height + 1 if room is below else "1fr"
         self.query_one("#overview-maps").styles.layout = "horizontal" if room is beside else "vertical"
         self.histogram.styles.height = max(bars, min(lines - used.height - (alone.height - room.height), 9))

@@ -238,7 +238,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         """Go to the next match of the search or the previous one, and show its number."""
         shown, stores = self._session.shown, self.stores
         if not shown.searched or stores is None:
-            said = f"no search yet; {key_of(self, 'app.search')} searches the tree"
+            said = f"no search yet; {key_of(self, 'app.search')} in the tree finds heads"
         elif not (found := stores.found(shown.searched, shown)):
             said = f"no match for {shown.searched}"
         else:

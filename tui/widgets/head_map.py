@@ -33,7 +33,7 @@ _UNDEFINED, _OUTSIDE = 252, 251
 """Stand for a level: where the measure is undefined, and where the layer has no such head."""
 
 EXTREMES = 10
-"""Heads listed with the largest values, and with the smallest."""
+"""Heads with the largest values that are listed below a map, and with the smallest; more where there is room."""
 
 _VALUE_WIDTH = 10
 """Columns of a value in a list of heads, with the blanks around it."""
@@ -274,6 +274,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
     def __init__(self, head_map: HeadMap) -> None:
         super().__init__()
         self._head_map = head_map
+        self._label_of: Callable[[Head], Sequence[str]] = lambda _: ()
         self._labels: Mapping[Head, Sequence[str]] = {}
         self._numbers: Mapping[Head, str] = {}
         self._followed: tuple[object, ...] = ()
@@ -286,8 +287,8 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         ----------
         label_of : gives the labels of a head, in full and shorter.
         """
-        shown, head = self._head_map.shown, self._head_map.head
-        self._lists = ((), ()) if shown is None else shown.extremes(EXTREMES)
+        shown, head, self._label_of = self._head_map.shown, self._head_map.head, label_of
+        self._lists = ((), ()) if shown is None else shown.extremes(self.size.height)
         heads = list(chain(*self._lists))
         self._labels = {each: label_of(each) for each in heads}
         names = [head_text(each, self._head_map.stacks) for each in heads]
@@ -300,6 +301,10 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         if followed != self._followed:
             self._followed = followed
             self.refresh()
+
+    def on_resize(self) -> None:
+        """List as many heads as there is room for."""
+        self.follow(self._label_of)
 
     @property
     def _columns(self) -> int:

@@ -93,6 +93,9 @@ NARROW_TOKEN = 8
 TOKENS_SHARE = 7
 """A token takes at most one over this of a line where not all columns fit."""
 
+TEXTS_SHARE = 4
+"""A text takes at most one over this, so that two stand beside the columns that name the row."""
+
 SHORT_NAME = 8
 """Width up to which a name always stays on one line."""
 
@@ -284,8 +287,8 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
 def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
     """Save room where not all columns fit.
 
-    Tokens are cut, and so are the names of rows if the first column beside them would be. Titles wider than their cells
-    go on two lines if that shows more columns, and are cut before a number is.
+    Tokens and texts are cut, and so are the names of rows if the first column beside them would be. Titles wider than
+    their cells go on two lines if that shows more columns, and are cut before a number is.
 
     Parameters
     ----------
@@ -303,21 +306,18 @@ def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
 
 
 def _save_room(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
-    """Cut tokens, then the frozen columns, the widest first, if they leave too little, then titles that are too wide.
+    """Cut tokens and texts, then frozen columns, the widest first, if they leave too little, then titles.
 
     Where nothing helps no column is frozen, so that each can be brought into view.
     """
-    widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
     own = columns.widths if over is columns.titles else widths_of(columns.cells, over)
-    widths = [
-        min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
-        for name, width in zip(columns.names, own, strict=True)
-    ]
+    longest = {Kind.TOKEN: max(NARROW_TOKEN, room // TOKENS_SHARE), Kind.TEXT: max(NARROW, room // TEXTS_SHARE)}
+    widths = [min(width, longest.get(kind_of(name), width)) for name, width in zip(columns.names, own, strict=True)]
     left, scrolled = range(columns.frozen), range(columns.frozen, len(widths))
     free = room
     if left and scrolled:
-        longest = max(NARROW_NAME, int(room * LONG_NAME))
-        widths[: columns.frozen] = [min(width, longest) for width in widths[: columns.frozen]]
+        longest_name = max(NARROW_NAME, int(room * LONG_NAME))
+        widths[: columns.frozen] = [min(width, longest_name) for width in own[: columns.frozen]]
         first = columns.frozen
         numbers = (columns.cells[place] for place in scrolled if columns.numeric[place])
         needed = max((widths[first], *numbers))

@@ -392,9 +392,7 @@ class TableGrid(ScrollArea, can_focus=True):
         row, column = max(0, min(row, len(self.order) - 1)), max(0, min(column, len(self.columns) - 1))
         self.cursor = (row, column)
         for line in {old[0], row}:
-            y = line - self.scroll_offset.y + self.head
-            if self.head <= y < self.size.height:
-                self.refresh(Region(0, y, self.size.width, 1))
+            self.refresh(Region(0, line - self.scroll_offset.y + self.head, self.size.width, 1))
         self.reveal()
         self._place = self.place
         if old != self.cursor:

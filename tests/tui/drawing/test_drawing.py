@@ -196,14 +196,10 @@ def test_chance_never_hides_the_values() -> None:
         assert ((both.marks == Mark.VALUE) == at).all()
 
 
-def test_the_cursor_goes_through_the_curve_and_in_a_high_plot_stands_at_the_foot() -> None:
+def test_the_cursor_goes_through_the_curve_from_top_to_foot() -> None:
     low = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), 2, 4, cursor=1)
     assert (low.marks >= UNDER_CURSOR).tolist() == [[False, True]] * 4
     assert low.characters[:, 1].tolist() == ["⡀", "⢣", "⠈", "│"]
-    high = draw_plot(curve(8.0, 4.0), Span(8.0, 0.0), 2, 24, cursor=1)
-    rows = np.flatnonzero(high.marks[:, 1] >= UNDER_CURSOR)
-    seen = np.flatnonzero(high.marks[:, 1] == Mark.VALUE + UNDER_CURSOR)
-    assert rows.tolist() == [*range(max(seen[0] - 8, 0), seen[-1] + 8), 23]
 
 
 def test_a_rank_below_the_full_one_is_a_thin_line_with_its_number() -> None:

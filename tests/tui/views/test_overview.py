@@ -73,6 +73,13 @@ async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyM
         assert app.views.overview.map.head == last
 
 
+async def test_a_high_screen_lists_every_head_of_a_small_model() -> None:
+    async with explorer("demo", size=(200, 60)) as (app, pilot):
+        await see(pilot, "w", readout="L0H0 = ")
+        listed = re.findall(r"(L\d+H\d+) +\d+\.\d+\b(?! *[=/])", screen_text(app).partition("largest")[2])
+        assert sorted(set(listed)) == [f"L{layer}H{head}" for layer in range(4) for head in range(8)]
+
+
 async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("w")

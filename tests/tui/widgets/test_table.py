@@ -238,6 +238,8 @@ def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
     assert fit_columns(made, 27).widths == (13, 10)
     assert fit_columns(made, 26).widths == (8, 10)
+    lists = Columns.of(("term", "query_tokens", "key_tokens"), [["pair 1"], ["a|b" * 9], ["c|d" * 9]], 1, str)
+    assert fit_columns(lists, 56).widths == (6, 14, 14)
 
 
 def test_layers_are_right_aligned_even_beside_a_word() -> None:
