@@ -144,10 +144,11 @@ def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, .
     assert said in refusal(tiny_model("llama"), *options, code=2)
 
 
-def test_help_and_version_import_nothing_heavy() -> None:
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_nothing_heavy(option: str) -> None:
     code = (
         "import sys\nfrom tui.cli.command_line import command\n"
-        "try: command(['--version'])\nexcept SystemExit: pass\n"
+        f"try: command(['{option}'])\nexcept SystemExit: pass\n"
         "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
     )
     assert run_apart(code).splitlines()[-1] == "[]"

@@ -18,8 +18,8 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from tui.cli.configuration import ConfiguredCommand
-from tui.cli.headless import StatusLine
 from tui.cli.options import check_epsilon, complete_model, one_line_errors, running_options, take_options
+from tui.cli.status_line import StatusLine
 
 _HELP = f"""Measure every head of many checkpoints, and write a Parquet file for each.
 

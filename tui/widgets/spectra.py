@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,6 @@ from tui.drawing.plots import (
     SIGNS,
     Curve,
     Grid,
-    Plot,
     Span,
     choose_grid,
     draw_plot,
@@ -101,7 +100,7 @@ class SpectraView(PlotArea, can_focus=True):
         self._spans: list[Span] = []
         self._ticks: list[tuple[float, ...]] = []
         self._label_width = 0
-        self._drawn: dict[int, Plot] = {}
+        self._painted: dict[int, list[Strip]] = {}
 
     def on_mount(self) -> None:
         """Redraw when the theme changes what the terminal can show."""
@@ -261,8 +260,8 @@ class SpectraView(PlotArea, can_focus=True):
     # --- painting
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Paint some lines; draw each curve once for all of them."""
-        self._drawn = {}
+        """Paint some lines; paint each plot once for all of them."""
+        self._painted = {}
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -271,32 +270,30 @@ class SpectraView(PlotArea, can_focus=True):
         if not self._curves:
             style = self.get_component_rich_style("spectra--message")
             return Strip([Segment(centre_text(self._message, width, height)[y], style)], width)
-        beside = [
-            Strip(self._plot_line(number, area, y - area.y)).adjust_cell_length(area.width, self.blank_style)
-            for number, area in self._shown()
-            if area.y <= y < area.bottom
-        ]
+        beside = []
+        for number, area in self._shown():
+            if area.y <= y < area.bottom:
+                if number not in self._painted:
+                    self._painted[number] = [
+                        Strip(line).adjust_cell_length(area.width, self.blank_style)
+                        for line in self._plot_lines(number, area)
+                    ]
+                beside.append(self._painted[number][y - area.y])
         return Strip.join(beside).adjust_cell_length(width, self.blank_style)
 
-    def _plot_line(self, number: int, area: Region, line: int) -> Iterator[Segment]:
-        """Paint a line of a plot: its words, a row of its curve, or the numbers of its values."""
+    def _plot_lines(self, number: int, area: Region) -> Iterator[Iterable[Segment]]:
+        """Paint a plot: its words, the rows of its curve beside an axis, and the numbers of its values."""
         curve, span, rows, left = self._curves[number], self._spans[number], rows_of(area.height), self._left(area)
         label = self.get_component_rich_style("plot--label")
-        if line == 0:
-            end = "-cursor" if number == self._selected else ""
-            yield Segment(f" {escape_text(curve.matrix)} ", self.get_component_rich_style(f"spectra--name{end}"))
-            yield Segment(f" {self._words(curve, span, area)}", label)
-        elif line > rows:
-            yield Segment(f"{'':{left}}{index_line(len(curve.values), self._across(area))}", label)
-        else:
-            if number not in self._drawn:
-                cursor = self._at if number == self._selected else None
-                self._drawn[number] = draw_plot(
-                    curve, span, self._across(area), rows, baseline=self._baseline, cursor=cursor
-                )
-            ticks = (tick for tick in self._ticks[number] if row_of(tick, span, rows) == line - 1)
-            tick = next((f"{brief_number(tick, 3)}┤" for tick in ticks), "│")
-            yield from self.paint_row(f"{tick:>{left}}" if left else "", self._drawn[number], line - 1)
+        is_selected = number == self._selected
+        name = self.get_component_rich_style("spectra--name-cursor" if is_selected else "spectra--name")
+        yield Segment(f" {escape_text(curve.matrix)} ", name), Segment(f" {self._words(curve, span, area)}", label)
+        cursor, across = self._at if is_selected else None, self._across(area)
+        plot = draw_plot(curve, span, across, rows, baseline=self._baseline, cursor=cursor)
+        ticks = {row_of(tick, span, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
+        for row in range(rows):
+            yield self.paint_row(f"{ticks.get(row, '│'):>{left}}" if left else "", plot, row)
+        yield (Segment(f"{'':{left}}{index_line(len(curve.values), across)}", label),)
 
     def _left(self, area: Region) -> int:
         """Return the columns of an axis: none in a plot of one row, which has its range in the line of words."""

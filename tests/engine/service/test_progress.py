@@ -25,7 +25,7 @@ from tests.exporting import run
 from tests.opening import PATIENCE, open_on_thread, start_engine, worked_out
 from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import active_table, explorer, foot, settle, until
-from tui.cli.headless import StatusLine
+from tui.cli.status_line import StatusLine
 from tui.drawing.progress import progress_text
 from tui.toolkit.messages import SentenceProgress
 
