@@ -109,10 +109,10 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
             return pane.cell_on_screen().frame["token"][0], "the likeliest token"
         case HeadsPane():
             if pane.named is None:
-                raise EngineError("no map under the cursor; move to one to copy its largest weight")
+                raise EngineError("no map under the cursor; move to one to copy a weight")
             head, block = pane.named
             query, key = block.place
-            return block.largest, f"largest weight of {head}: query {query}, key {key}"
+            return block.largest, f"weight of {head}: query {query}, key {key}"
         case ComparePane():
             if not (found := pane.under_cursor):
                 raise EngineError("Compare is still empty; nothing was copied")
@@ -140,8 +140,8 @@ async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
             return pane.cell_on_screen().rows, "the likeliest tokens under the cursor"
         case HeadsPane():
             raise EngineError(
-                f"small maps have no rows; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under "
-                f"the cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
+                f"small maps have no rows; {key_of(pane.app, 'app.copy_cell')} copies the weight that is read out, "
+                f"{key_of(pane.app, 'app.export')} writes all of them to a file"
             )
         case ComparePane():
             place, description = _place(pane)

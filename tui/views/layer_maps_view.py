@@ -114,17 +114,17 @@ class HeadsPane(SentencePane):
         if pooled is None or not pooled.values.size:
             self.readout_line.show("")
             return
-        start, room = f"H{number} max ", self.readout_line.size.width
-        words = weight_readout(_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
+        start, room = f"H{number} ", self.readout_line.size.width
+        words = weight_readout(_last_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
         self.readout_line.show(start + words)
 
     @property
     def named(self) -> tuple[Head, PooledBlock] | None:
-        """The head under the cursor, and the block of its map with the largest weight."""
+        """The head under the cursor, and where its last query looks most, as the large map begins."""
         pooled, number = self.maps.pooled, self.maps.cursor
         if self.of_layer is None or number is None or pooled is None or not pooled.values.size:
             return None
-        return Head(self.of_layer.stack, self.of_layer.layer, number), _largest(pooled)
+        return Head(self.of_layer.stack, self.of_layer.layer, number), _last_largest(pooled)
 
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
@@ -165,6 +165,7 @@ def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
     return len(maps[0].query_tokens), len(maps[0].key_tokens)
 
 
-def _largest(pooled: PooledMap) -> PooledBlock:
-    at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
-    return pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))
+def _last_largest(pooled: PooledMap) -> PooledBlock:
+    """Return the block with the largest weight of the last query, or of the last row of blocks."""
+    window, key = pooled.window, int(np.nan_to_num(pooled.maxima[-1]).argmax())
+    return pooled.at(window.rows.stop - 1, window.columns.start + key)
