@@ -89,7 +89,7 @@ class TokenTables:
         source = self._model.source
         return self._model.cached(
             ("vocabulary", stack),
-            lambda: vocabulary(source.anatomy.outline, stack, self._tensors.entries, source.settings()),
+            lambda: vocabulary(source.anatomy.outline, stack, self._tensors.entries, source.setting),
         )
 
     def sound(self, stack: str) -> Vocabulary:

@@ -6,7 +6,7 @@ heads read, is left out, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,16 @@ class Vocabulary:
 
 
 def vocabulary(
-    outline: ModelOutline, stack: str, entries: Mapping[str, TensorEntry], settings: Mapping[str, Any]
+    outline: ModelOutline, stack: str, entries: Mapping[str, TensorEntry], setting: Callable[[str], Any]
 ) -> Vocabulary:
     """Find a stack's embeddings and unembedding by name.
 
     An unembedding that is not stored is the embedding if the configuration ties them (``tie_word_embeddings``). The
     encoder of a model that also has a decoder has no unembedding.
+
+    Parameters
+    ----------
+    setting : gives a setting of the model's configuration by its name.
     """
     has_two_sides = "cross" in outline.stacks
     own_side = "encoder" if stack == "encoder" else "decoder"
@@ -63,7 +67,7 @@ def vocabulary(
         if name in TOP_UNEMBEDDINGS or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
     )  # fmt: skip
     unembedding = None if stored is None else f"{stored}.weight"
-    if unembedding is None and settings.get("tie_word_embeddings") is True:
+    if unembedding is None and setting("tie_word_embeddings") is True:
         unembedding = queries
     return Vocabulary(queries, source, unembedding)
 

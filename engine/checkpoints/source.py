@@ -102,6 +102,10 @@ class Source(ABC):
         """Return its configuration with the defaults of its type; empty if it has none."""
         return {}
 
+    def setting(self, name: str) -> Any:
+        """Return one setting of its configuration, None if it has none."""
+        return self.settings().get(name)
+
 
 class FolderSource(Source):
     """The checkpoint of a folder, read only as far as needed."""
@@ -186,6 +190,12 @@ class FolderSource(Source):
             return complete_config(self.location.directory)
         except EngineError:
             return read_config(self.location.directory)
+
+    def setting(self, name: str) -> Any:
+        """Return one setting; transformers, which takes seconds to import, is asked only for what is not written."""
+        written = read_config(self.location.directory)
+        is_plain = name in written and "text_config" not in written  # else another part's default may come first
+        return written[name] if is_plain else super().setting(name)
 
 
 class GgufSource(Source):

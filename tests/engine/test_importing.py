@@ -56,6 +56,14 @@ def test_torch_is_mapped_before_its_import_only_on_request() -> None:
     assert run_apart(MAPPING).splitlines() == ["False False", "False True", "[3.0, 2.0]"]
 
 
+def test_tables_from_weights_alone_do_without_transformers() -> None:
+    code = "import sys, engine; m = engine.open_model('demo'); m.ranks(); m.circuits(); m.composition(); m.heads()"
+    assert run_apart(f"{code}; print('torch' in sys.modules, 'transformers' in sys.modules)").split() == [
+        "True",
+        "False",
+    ]
+
+
 TWO_THREADS = """
 import sys, threading
 import engine.checkpoints.source, engine.models.tokenizer

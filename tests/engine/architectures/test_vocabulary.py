@@ -22,7 +22,7 @@ from tests.tiny_configurations import need_type, tiny_configuration
 def found_in(folder: Path, stack: str) -> tuple[Vocabulary, dict[str | None, Tensor]]:
     """Find and read a stack's embeddings and unembedding."""
     source, tensors, anatomy = open_folder(folder)
-    found = vocabulary(anatomy.outline, stack, tensors.entries, source.settings())
+    found = vocabulary(anatomy.outline, stack, tensors.entries, source.setting)
     names = {name for name in (found.queries, found.source, found.unembedding) if name is not None}
     return found, {name: tensors.read(name) for name in names}
 
