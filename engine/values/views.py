@@ -296,6 +296,7 @@ PATTERNS = View(
         "note",
     ),
     options=frozenset({"layer", "head", "stack", "text"}),
+    leading=("label", *_with_chance("induction", "to_previous", "duplicate", "entropy")),
 )  # fmt: skip
 
 RANK_MEASURES = {

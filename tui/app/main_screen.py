@@ -331,15 +331,12 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             self.session.change(selected=layer_after(self.stores.outline, self.session.shown.selected, step))
 
     def action_search(self) -> None:
-        """Ask which token to find if a map has the focus, in the overview which measure, or else search the tree."""
-        from tui.screens.questions import FindMeasure, FindToken, Search
-        from tui.widgets.head_map import HeadMap
+        """Ask which token to find if a map has the focus, or else search the tree."""
+        from tui.screens.questions import FindToken, Search
         from tui.widgets.heatmap import Heatmap
 
         if isinstance(self.focused, Heatmap) and self.focused.pooled is not None:
             self.prompt.ask(FindToken(self.focused))
-        elif self.stores is not None and isinstance(self.focused, HeadMap):
-            self.prompt.ask(FindMeasure(self.views))
         elif self.stores is not None:
             self.prompt.ask(Search(self.views, self.tree_widget))
 

@@ -83,7 +83,7 @@ and the exit code is still 0. If --layer or --head names such a layer, the comma
 )
 @click.option("--stack", type=any_case(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=any_case(MATRICES), metavar="[Q|K|V|O|QK|OV]", help="One matrix.")
-@click.option("--text", help="The sentence.")
+@click.option("--text", help="The sentence; without it, patterns and heads are of random tokens.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
 )

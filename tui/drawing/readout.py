@@ -235,6 +235,8 @@ def row_name(row: Mapping[str, Cell]) -> str:
     ('cross L1H0', "' the'")
     >>> row_name({"layer": 2, "head": "all"}), row_name({"name": "wte.weight"}), row_name({"index": 1})
     ('L2 all', 'wte.weight', '')
+    >>> row_name({"layer": 2, "head": None, "part": "MLP"})
+    'L2 MLP'
     >>> print(row_name({"token": "\\t"}))
     '\t'
     """
@@ -243,6 +245,8 @@ def row_name(row: Mapping[str, Cell]) -> str:
         stack = f"{row['stack']} " if row.get("stack") else ""
         return f"{stack}L{layer} all" if head == "all" else f"{stack}L{layer}H{head}"
     named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
+    if row.get("part") and isinstance(layer, int):
+        named = f"L{layer} {named}"
     token = row.get("token")
     return escape_text(named) or (quote_text(token) if isinstance(token, str) and token else "")
 

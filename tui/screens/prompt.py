@@ -142,7 +142,9 @@ class Prompt(Horizontal):
         try:
             self._question.answer(self.input.value)
         except EngineError as error:
-            self.message_line.show(str(error))
+            self._say(str(error))
+            if str(error) != self.message_line.shown.plain:
+                self.app.notify(str(error), severity="warning")
             self.input.refused = self.input.value
             self.screen.set_focus(self.input)
         else:

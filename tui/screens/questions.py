@@ -16,7 +16,7 @@ from engine.values.views import OVERVIEW, Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on
 from tui.screens.prompt import Question
 from tui.state.marked_heads import off_fields, say_switched, switch_heads
-from tui.state.overview_measures import NAMES, by_spread, named_measure, overview_fields
+from tui.state.overview_measures import NAMES, by_spread, named_measure
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -309,37 +309,6 @@ class FilterRows(Question):
         self._pane.leave_filter()
 
 
-class FindMeasure(QuestionOfModel):
-    """The question which measure the overview shows; those come first that tell heads apart."""
-
-    label = "measure:"
-
-    def __init__(self, views: Views) -> None:
-        super().__init__(views)
-        self.names = by_spread(self._stores, self._session.shown)
-
-    def typed(self, text: str) -> str:
-        """List the measures that match; the first one is the answer."""
-        if is_condition(text):
-            return self._filters
-        none = f"there is no measure '{text.strip()}'; {key_of(self._views, 'prompt.leave')} goes back"
-        return "  ".join(self.completions(text)) or none
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the measures that a text may become."""
-        return candidates(text.strip().lower(), self.names)
-
-    def answer(self, text: str) -> None:
-        """Show the measure; `EngineError` when there is none. A condition filters the table of all heads."""
-        word, found = text.strip().lower(), self.completions(text)
-        if is_condition(text):
-            self._filter(text)
-        elif not found:
-            raise EngineError(self.typed(text))
-        elif word:
-            self._session.change(**overview_fields(word if word in found else found[0]))
-
-
 class FindToken(Question):
     """The question which token of a map to find; the cursor goes to the first match while the text is typed."""
 
@@ -349,14 +318,15 @@ class FindToken(Question):
         assert heatmap.pooled is not None, "there are tokens once there is a map"
         self._heatmap = heatmap
         self._from = heatmap.cursor
+        self._count = len(heatmap.pooled.query_tokens)
         self.names = tuple(dict.fromkeys(each.strip() for each in heatmap.pooled.query_tokens))
 
     def typed(self, text: str) -> str:
         """Go to the first match after the place where the search began, and count the matches."""
-        found = self._heatmap.found(text)
+        found = self._found(text)
         if not found:
             self.leave()
-            examples = f"a token · {key_of(self._heatmap, 'prompt.complete')} completes"
+            examples = f"a token or its number · {key_of(self._heatmap, 'prompt.complete')} completes"
             return "no token has that" if text.strip() else examples
         place = next((at for at, query in enumerate(found) if query >= self._from[0]), 0)
         self._heatmap.go_to_token(found[place])
@@ -364,9 +334,16 @@ class FindToken(Question):
 
     def answer(self, text: str) -> None:
         """Stay at the match; `EngineError` when nothing matches."""
-        if text.strip() and not self._heatmap.found(text):
+        if text.strip() and not self._found(text):
             raise EngineError(self.typed(text))
-        self._heatmap.search(text.strip())
+        if self._heatmap.found(text):
+            self._heatmap.search(text.strip())
+
+    def _found(self, text: str) -> tuple[int, ...]:
+        """Give the tokens that hold a text, or else the one with that number."""
+        number = text.strip()
+        is_number = number.isdecimal() and len(number) < len(str(MOST_TOKENS)) and int(number) < self._count
+        return self._heatmap.found(text) or ((int(number),) if is_number else ())
 
     def leave(self) -> None:
         """Go back to where the search began."""

@@ -96,9 +96,10 @@ def named_measure(shown: Shown, name: str) -> dict[str, str]:
     """
     typed = name.strip().lower()
     found = [typed] if typed in NAMES else [each for each in NAMES if typed and typed in each]
-    if len(found) != 1:
-        some = ", ".join(found[:4]) if found else "such as qk_stable_rank or induction"
-        raise EngineError(f"measure takes one name: {some}")
+    if len(found) > 1:
+        raise EngineError(f"measure takes one name: {', '.join(found[:4])}")
+    if not found:
+        raise EngineError(f"there is no measure '{typed}'; name one, such as qk_stable_rank or induction")
     return measure_fields(shown, found[0]) if found[0] in _RANKS else overview_fields(found[0])
 
 

@@ -181,6 +181,8 @@ class TerminalApp(App[None]):
             return
         if field is not None:
             await _wait_for_queue(field)
+            if not self.screen_stack:
+                return
         self.on_command(active.binding.id or "")
         if not await self.run_action(active.binding.action, active.node):
             await super().on_event(event)

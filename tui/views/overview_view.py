@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Size
 from textual.timer import Timer
@@ -51,15 +50,11 @@ class OverviewPane(Pane):
     has_scale = True
     uses = ("selected", "overview", "epsilon", "text")
     asks = ("spectra", "tables")
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "screen.search", "Measure", id="overview.find"),
-    ]
-
     foot_keys: ClassVar[Mapping[str, str]] = {
         "overview.choose": "Go in",
         "app.next_measure": "Measure",
         "app.next_matrix": "Matrix",
-        "overview.find": "Find",
+        "app.search": "Find",
         "app.overview": "Table",
     }
 

@@ -177,7 +177,8 @@ class Views(Container):
         event.stop()
         self._history.jump()
         if isinstance(event.place, Head):
-            self.session.change(selected=event.place)
+            averaging = self.session.shown.averaging if event.place.is_layer else Averaging.NOTHING
+            self.session.change(selected=event.place, averaging=averaging)
         else:
             self._show_named(event.place)
 
@@ -304,11 +305,21 @@ class Views(Container):
         self.action_view(self.attention.view)
 
     def action_difference(self) -> None:
-        """Show the difference to the other model's maps, or to those with all heads on; again, the maps themselves."""
-        self.take_row(view="difference")
-        if not self.is_comparing and not self.session.shown.off.heads:
-            self.app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}")
+        """Show the difference to the other model's maps, or to those with all heads on; again, the maps themselves.
+
+        In a view of logits, show logits again in place of the difference of two tokens.
+        """
+        view = VIEWS.get(self.active.view)
+        of_tokens = view is not None and "against" in view.options
+        if of_tokens and self.session.shown.against is not None:
+            self.session.change(against=None)
             return
+        if not self.is_comparing and not self.session.shown.off.heads:
+            ways = f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}"
+            of_two = f"{key_of(self, 'table.against')} on a row of predictions shows the difference of two tokens"
+            self.app.notify(of_two if of_tokens else ways)
+            return
+        self.take_row(view="difference")
         is_seen, shown = self.attention.display, self.session.shown
         self.go_to("attention")
         if shown.averaging is Averaging.ROLLOUT:  # has no difference

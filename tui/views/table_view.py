@@ -581,7 +581,8 @@ class TablePane(Pane):
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
-            self.session.change(token=f"#{token}")
+            shown, wanted = self.session.shown, f"#{token}"
+            self.session.change(token=wanted, against=None if shown.against == wanted else shown.against)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
             self.post_message(Notice(self.why_no_head))
@@ -637,7 +638,7 @@ class TablePane(Pane):
             case "columns":
                 return len(self._sets) > 1
             case "against":
-                return self.view == PREDICTIONS.name
+                return self.view == PREDICTIONS.name and self.shown is not None
             case "position":
                 return "position" in self._kind.options and self._kind.scope is not Scope.CELL
             case "fold":

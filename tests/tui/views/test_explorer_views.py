@@ -161,7 +161,7 @@ async def test_a_slash_in_a_map_finds_tokens_and_a_colon_goes_to_one_by_its_numb
         first, second, *_ = (at for at, token in enumerate(tokens) if "he" in token)
         for keys, row in (
             ("gg/he", first), (["escape"], 0), ([*"/he", "enter", "n"], second), ([*"/qq", "enter"], second),
-            (["escape", *":token 2", "enter"], 2),
+            (["escape", *":token 2", "enter"], 2), ([*"/0", "enter"], 0),
         ):  # fmt: skip
             await press(pilot, *keys)
             assert app.views.attention.heatmap.cursor[0] == row, keys

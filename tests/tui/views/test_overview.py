@@ -129,13 +129,11 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         await see(pilot, "w", "m", "M", title="overview ov_numerical_rank")
         await see(pilot, *"MMMMMM", title=f"overview {GROUPS['circuits'][0]}")
         assert app.main.stores is not None
-        spreading = [name for name in by_spread(app.main.stores, app.session.shown) if "stable" in name]
-        assert len(spreading) == 6
-        await see(pilot, *"/stable", foot=f"measure: stable     {spreading[0]}")  # that spreads most
-        await see(pilot, "enter", title=f"overview {spreading[0]}")
-        await see(pilot, *"/V_cond", "tab", "enter", title="overview v_condition_number  log scale")
+        spreading = by_spread(app.main.stores, app.session.shown)
+        await see(pilot, *":measure ", "tab", "enter", title=f"overview {spreading[0]}")
+        await see(pilot, *":V_condition_number", "enter", title="overview v_condition_number  log scale")
         assert app.focused is app.views.overview.map
-        await see(pilot, *"/nothing such", "enter", text="there is no measure 'nothing such'")
+        await see(pilot, *":measure nothing", "enter", text="there is no measure 'nothing'")
         await see(pilot, "escape", title="overview v_condition_number")
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
 
@@ -148,7 +146,7 @@ async def test_epsilon_changes_the_values_and_s_the_scale_if_there_is_a_logarith
         assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
         await see(pilot, "s", text="log scale")
         await see(pilot, "s", no_text="log scale")
-        await press(pilot, *"/qk_symmetry", "enter")
+        await press(pilot, *":qk_symmetry", "enter")
         await see(pilot, "s", text="qk_symmetry has no log scale")
         assert "log scale" not in title(app)
 
@@ -236,7 +234,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         await see(pilot, "w", "G", "end", readout="cross L2H3 = ")
         last = Head("cross", 2, 3)
         assert app.views.overview.map.head == app.session.shown.selected == last
-        await see(pilot, *"/qk_symmetry", "enter", text="×")
+        await see(pilot, *":qk_symmetry", "enter", text="×")
         expected = column(model, "qk_symmetry")
         assert on_map(app) == expected
         assert expected[last] == ""
@@ -266,7 +264,7 @@ async def test_a_measure_that_cannot_be_computed_says_why(tiny_copy: TinyModel) 
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     async with explorer(folder, text=TEXT) as (app, pilot):
-        await press(pilot, "w", "slash", *"entropy", "enter")
+        await press(pilot, "w", "colon", *"entropy", "enter")
         assert set(on_map(app).values()) == {""}
         assert "tokenizer" in shown(app.views.overview.explanation_line)
 

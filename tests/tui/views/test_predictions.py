@@ -30,6 +30,7 @@ from tests.tui.explorer import (
     command,
     explorer,
     filter_table,
+    notices,
     press,
     press_slowly,
     screen_text,
@@ -417,6 +418,19 @@ async def test_a_key_in_the_predictions_colours_the_lens_by_a_logit_difference(m
         await press(pilot, *":against", "enter")
         assert not app.session.shown.against
         assert "−" not in title(app)
+
+
+async def test_a_logit_difference_of_a_token_from_itself_ends(model: Path) -> None:
+    async with explorer(model, size=(120, 40), text=TEXT) as (app, pilot):
+        await press(pilot, "8")
+        first = shown_table(app).frame["token_id"][0]
+        await see(pilot, "j", "D", "enter", view="contributions", no_text="compared with itself")
+        assert app.session.shown.against is None
+        app.session.change(token=None, against=f"#{first}")
+        await see(pilot, "9", text="compared with itself")
+        await see(pilot, "D", view="ablation", no_text="compared with itself")
+        await press(pilot, "D")
+        assert notices(app)[-1] == "D on a row of predictions shows the difference of two tokens"
 
 
 async def test_without_colours_a_sign_stands_for_the_probability(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
