@@ -74,9 +74,18 @@ class LastFrame:
                 self._on_gap()
         changes: list[Piece] = []
         for row, column, cells in pieces:
-            before = self._lines[row][column : column + len(cells)]
-            changes += [(row, column + start, cells[start:stop]) for start, stop in _find_runs(before, cells)]
-            self._lines[row][column : column + len(cells)] = cells
+            line, end = self._lines[row], column + len(cells)
+            # Half of a wide character that a piece overwrites is left over on the terminal, as beside a toast.
+            halves = [
+                (row, kept, [(" ", line[kept][1])])
+                for cut, kept in ((column, column - 1), (end, end))
+                if 0 < cut < len(line) and not line[cut][0]
+            ]
+            changes += halves
+            for _, kept, blank in halves:
+                line[kept : kept + 1] = blank
+            changes += [(row, column + start, cells[start:stop]) for start, stop in _find_runs(line[column:end], cells)]
+            line[column:end] = cells
         return _encode(changes)
 
 

@@ -17,7 +17,7 @@ from textual.screen import UPDATE_PERIOD
 from textual.strip import Strip
 
 from tests.tui.explorer import press
-from tests.tui.painted import NASTY, TerminalPicture, good_terminal
+from tests.tui.painted import HALF, NASTY, TerminalPicture, good_terminal
 from tests.tui.painted_explorer import painted_explorer
 from tui.drawing.text import escape_text
 from tui.toolkit.output import RESET, Difference, LastFrame
@@ -61,6 +61,16 @@ def test_a_forgotten_frame_is_sent_again() -> None:
     first = sent(frame, line(("head", RED)))
     frame.forget()
     assert sent(frame, line(("head", RED))) == first
+
+
+@pytest.mark.parametrize(("at", "seen"), [(1, " x日"), (2, "日x ")])
+def test_no_half_of_a_wide_character_is_left_beside_what_covers_the_other(at: int, seen: str) -> None:
+    frame, picture = LastFrame(), TerminalPicture()
+    picture.write(sent(frame, line(("日日", RED))))
+    covered = {0: None, at: Strip([Segment("x", BLUE)]), at + 1: None}
+    picture.write(sent(frame, ChopsUpdate([covered], [(0, at, at + 1)], [[at, at + 1, 4]])))
+    assert "".join(picture.cells[0, column][0] for column in range(4)) == seen
+    assert HALF not in picture.cells.values()
 
 
 @pytest.mark.parametrize("taken", [0, 1])
