@@ -128,6 +128,11 @@ class Session:
         """Call a follower after each change, in the order in which followers were added."""
         self._followers.append(follower)
 
+    def measure_token(self, token: str, **fields: Any) -> None:
+        """Measure the logit of a token; a difference from that same token ends."""
+        against = None if self.shown.against == token else self.shown.against
+        self.change(token=token, against=against, **fields)
+
     def change(self, **fields: Any) -> bool:
         """Change fields of `Shown` and tell the followers once; False if nothing has changed."""
         before, self.shown = self.shown, replace(self.shown, **fields)

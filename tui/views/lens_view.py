@@ -131,9 +131,7 @@ class LensPane(Pane):
         if self.shown is not None:
             (number, *_), *_ = self.shown.choices_at(*self.grid.cursor)
             self._position = self.grid.cursor[1]
-            token, against = f"#{number}", self.session.shown.against
-            against = None if against == token else against
-            self.session.change(token=token, against=against, position=self._position)
+            self.session.measure_token(f"#{number}", position=self._position)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
 
     def table_subject(self) -> tuple[str | None, str]:

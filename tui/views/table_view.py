@@ -581,8 +581,7 @@ class TablePane(Pane):
             else:
                 self.post_message(PlaceWanted(name))
         elif isinstance(token := row.get("token_id"), int) and "part" not in row:
-            shown, wanted = self.session.shown, f"#{token}"
-            self.session.change(token=wanted, against=None if shown.against == wanted else shown.against)
+            self.session.measure_token(f"#{token}")
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
         else:
             self.post_message(Notice(self.why_no_head))

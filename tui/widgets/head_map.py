@@ -33,7 +33,7 @@ _UNDEFINED, _OUTSIDE = 252, 251
 """Stand for a level: where the measure is undefined, and where the layer has no such head."""
 
 EXTREMES = 10
-"""Heads with the largest values that are listed below a map, and with the smallest; more where there is room."""
+"""The fewest heads in a list below a map, of the largest values and of the smallest."""
 
 _VALUE_WIDTH = 10
 """Columns of a value in a list of heads, with the blanks around it."""
