@@ -20,7 +20,7 @@ from rich.segment import Segment, Segments
 
 from engine.values.options import limit_threads
 from tests.tui.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
-from tui.export.pictures import letters_apart
+from tui.export.pictures import portable_svg
 
 FORMAT = CONSOLE_SVG_FORMAT.replace("font-size", "font-variant-ligatures: none;\n        font-size", 1)
 """A window with the cells, each of which shows the character that is in it."""
@@ -34,7 +34,7 @@ def picture(shot: Shot, lines: list[list[Segment]]) -> str:
         legacy_windows=False, safe_box=False,
     )  # fmt: skip
     console.print(Segments([segment for line in lines for segment in (*line, Segment.line())]), end="", crop=False)
-    return letters_apart(console.export_svg(title="attn-tui demo", unique_id="attn-tui", code_format=FORMAT))
+    return portable_svg(console.export_svg(title="attn-tui demo", unique_id="attn-tui", code_format=FORMAT))
 
 
 def main() -> None:

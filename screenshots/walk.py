@@ -30,7 +30,7 @@ from tests.tui.explorer import settle
 from tests.tui.snapshots import painted_lines
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.export.pictures import letters_apart
+from tui.export.pictures import portable_svg
 
 COLUMNS, ROWS = 120, 34
 SECONDS = 2.8
@@ -97,7 +97,7 @@ def film(shown: list[list[list[Segment]]]) -> str:
     for text in matrix.splitlines():
         for piece in re.findall(r"<text.*?</text>", text):
             if (place := _LINE.search(piece)) is not None:
-                lines[int(place[1])].append(letters_apart(_LINE.sub("", piece)))
+                lines[int(place[1])].append(portable_svg(_LINE.sub("", piece)))
     width, height = COLUMNS * char_width + 24, ROWS * line_height + BAR + 12
     whole = len(shown) * SECONDS
     body = []

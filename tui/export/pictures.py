@@ -78,8 +78,11 @@ _TEXT = re.compile(
     r'(?P<start><text [^>]*\b)x="(?P<x>[^"]*)"(?P<y>[^>]*)textLength="(?P<length>[^"]*)"(?P<end>[^>]*>)'
     r"(?P<letters>[^<]+)(?=</text>)"
 )
-_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)|(?=[⠀-⣿])|(?<=[⠀-⣿])")
-"""Where a programming font joins characters, such as ``->`` into an arrow, or lacks the character."""
+_GROUND = re.compile(r'width="(?P<width>[^"]*)" height="(?P<height>[^"]*)" shape')
+_PIECES = re.compile(
+    r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)|(?=[⠀-⣿])|(?<=[⠀-⣿])|(?<=\xa0\xa0)(?=[^\xa0])"
+)
+"""Where a programming font joins characters, such as ``->`` into an arrow, or lacks the character; and after a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class Picture:
         theme = DARK if is_dark else LIGHT
         console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
+        return portable_svg(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
 
 
 def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
@@ -127,25 +130,30 @@ def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
     return Segment(segment.text, style + own)
 
 
-def letters_apart(svg: str) -> str:
-    """Draw each text of Rich's SVG so that fonts and programs that convert it keep every letter in its cell.
+def portable_svg(svg: str) -> str:
+    """Change Rich's SVG so that browsers and programs that convert it draw the same cells.
 
-    It starts at its first letter, and each character that a font may join has an element of its own: some programs
-    ignore the style against ligatures, and some drop the blanks at the start of a text.
+    Each piece of text has a place of its own, without blanks at its start, since some programs ignore the length of a
+    text and the style against ligatures, and drop such blanks. Each background reaches below the next ones, since some
+    programs smooth the edges of cells, which would leave lines between them.
     """
-    return _TEXT.sub(_apart, svg)
+    return _TEXT.sub(_apart, _GROUND.sub(_reach_further, svg))
+
+
+def _reach_further(ground: re.Match[str]) -> str:
+    return f'width="{float(ground["width"]) + 1:g}" height="{float(ground["height"]) + 1:g}" shape'
 
 
 def _apart(text: re.Match[str]) -> str:
-    letters = unescape(text["letters"]).lstrip("\xa0 ")
-    cell = float(text["length"]) / len(unescape(text["letters"]))
-    x = float(text["x"]) + float(text["length"]) - cell * len(letters)
-    first, *others = filter(None, _JOINED.split(letters))
-    joined, at = escape(first), x + cell * len(first)
-    for each in others:  # braille mostly comes from another font, with another width
-        place = f' x="{at:g}"' if "⠀" <= each[0] <= "⣿" else ""
-        joined, at = f"{joined}<tspan{place}>{escape(each)}</tspan>", at + cell * len(each)
-    return f'{text["start"]}x="{x:g}"{text["y"]}textLength="{cell * len(letters):g}"{text["end"]}{joined}'
+    letters, x = unescape(text["letters"]), float(text["x"])
+    cell, pieces = float(text["length"]) / len(letters), []
+    for piece in _PIECES.split(letters):
+        if drawn := piece.lstrip("\xa0 "):
+            start = x + cell * (len(piece) - len(drawn))
+            length = f' textLength="{cell * len(drawn):g}"' if len(drawn) > 1 else ""
+            pieces.append(f'<tspan x="{start:g}"{length}>{escape(drawn)}</tspan>')
+        x += cell * len(piece)
+    return f"{text['start']}{text['y']}{text['end']}{''.join(pieces)}"
 
 
 def picture_of(widget: Widget) -> Picture:

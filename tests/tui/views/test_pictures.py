@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.color import Color
 from rich.segment import Segment
+from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 from textual.widgets import Static
@@ -27,7 +28,9 @@ def read_on(root: ElementTree.Element) -> Iterator[tuple[str, Color, Color]]:
     fills = dict(re.findall(r"\.([\w-]+) \{ fill: (#\w+)", style))
     rects = [each.attrib for each in root.iter(f"{SVG}rect") if "fill" in each.attrib]
     for text in root.iter(f"{SVG}text"):
-        x, y = float(text.attrib["x"]) + 1, float(text.attrib["y"]) - 5
+        if not len(text):
+            continue
+        x, y = float(text[0].attrib["x"]) + 1, float(text.attrib["y"]) - 5
         behind = [
             each["fill"]
             for each in rects
@@ -64,9 +67,36 @@ def test_no_font_joins_characters_of_a_picture() -> None:
     assert "font-variant-ligatures: none" in svg
     root = ElementTree.fromstring(svg)
     text = next(root.iter(f"{SVG}text"))
-    assert "".join(text.itertext()).replace("\xa0", " ") == typed
+    assert "".join(text.itertext()).split() == typed.split()
     joined = re.compile(r"[^\w\s][^\w\s]|0x|ww")
     assert not [each for each in text.itertext() if joined.search(each)]
+
+
+def test_no_line_is_left_between_cells_by_programs_that_smooth_their_edges() -> None:
+    """Inkscape does: each cell reaches a pixel below the next one and the one under it, which are drawn over it."""
+    lines = [[Segment("  ", Style(bgcolor=name)) for name in names] for names in (("red", "blue"), ("green", "yellow"))]
+    root = ElementTree.fromstring(Picture(tuple(Strip(line) for line in lines)).as_svg("cells"))
+    cells = [
+        [float(each.attrib[name]) for name in ("x", "y", "width", "height")]
+        for each in root.iter(f"{SVG}rect")
+        if "fill" in each.attrib
+    ]
+    (left, top, width, height), right, (_, below, *_), _ = cells
+    assert left + width >= right[0] + 1
+    assert top + height >= below + 1
+
+
+def test_each_piece_of_a_line_is_in_its_cells() -> None:
+    """A braille character may come from a font of another width; what follows it keeps its place."""
+    typed = "  0.5 ⠘⢄   ┊    │"
+    svg = Picture((Strip([Segment(typed)]),)).as_svg("a line")
+    places = {
+        each.text: (float(each.attrib["x"]) / 12.2, float(each.get("textLength", "12.2")) / 12.2)
+        for each in ElementTree.fromstring(svg).iter(f"{SVG}tspan")
+    }
+    for letters, place in {"0.5": (2, 4), "⠘": (6, 1), "⢄": (7, 1), "┊": (11, 5), "│": (16, 1)}.items():
+        [found] = [each for text, each in places.items() if text and text.startswith(letters)]
+        assert found == pytest.approx(place)
 
 
 async def test_a_picture_of_the_screen_is_without_notices_and_leaves_them_as_they_are() -> None:
