@@ -67,7 +67,7 @@ class TableGrid(ScrollArea, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--row"}
     DEFAULT_CSS = """
     TableGrid {
-        width: 100%; background: $surface;
+        width: 100%; background: $surface; scrollbar-gutter: stable;
         & > .table--head { color: $text-muted; text-style: bold; }
         & > .table--row { background: $boost; color: $text; }
     }
@@ -293,11 +293,6 @@ class TableGrid(ScrollArea, can_focus=True):
         self._lay_out()
         self.reveal()
 
-    def watch_show_vertical_scrollbar(self) -> None:
-        """Fit the columns to the width beside the bar, of which no resize tells."""
-        self._lay_out()
-        super().watch_show_vertical_scrollbar()
-
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         """Post that other columns are in view."""
         super().watch_scroll_x(old_value, new_value)
@@ -440,12 +435,8 @@ class TableGrid(ScrollArea, can_focus=True):
         self.post_message(Notice(self.why_none or NO_ROWS) if self.row is None else self.Chosen())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to the widgets around the table where the row leads nowhere.
-
-        Where a filter leaves no row, Enter says so.
-        """
-        has_rows = self.row is not None or bool(self.why_none)
-        return action != "choose" or (has_rows and parameters == (self.leads(),))
+        """Leave Enter to the widgets around the table where the row leads nowhere."""
+        return action != "choose" or parameters == (self.leads(),)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked cell; if it is there already, open its row. A click on a name sorts."""
