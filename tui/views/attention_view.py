@@ -17,7 +17,7 @@ from engine.values.heads import DELTA, Head, no_attention
 from engine.values.table import AnyTable
 from tui.drawing.facts import brief_notice
 from tui.drawing.levels import Scale
-from tui.drawing.titles import Part, cell_part, fact_part
+from tui.drawing.titles import FACT, WORDS, Part, cell_part, fact_part
 from tui.drawing.token_spelling import spell_map
 from tui.state.maps import Maps, map_name, map_query, map_title, next_averaging
 from tui.state.session import Shown
@@ -126,7 +126,8 @@ class AttentionPane(SentencePane):
             return
         head = Head(name.stack, name.layer or 0, name.head or 0)
         if name.layer is not None and name.head is not None and head in stores.labels.scores:
-            title.insert(1, fact_part(f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}", " · "))
+            score = f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}"
+            title.insert(1, Part(f"{score} on random tokens", " · ", ((WORDS, score), (FACT, ""))))
         if source.is_whole and (entropy := self._entropy_of(stores.maps.whole(query))) is not None:
             title.append(fact_part(f"entropy {entropy:.2f}", " · "))
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))

@@ -84,7 +84,8 @@ class Guide(Vertical):
             name, found = head_text(named, outline.stacks), TELLING[labels[named]]
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
             if named != selected and not self._leads:
-                ways = (f"{name} is {found}. Selected: {keys}", f"Selected: {keys}")
+                here = "the selected head" if selected is None else head_text(selected, outline.stacks)
+                ways = (f"{name} is {found}. On {here}: {keys}", f"On {here}: {keys}")
         others = f"{sentence} type a sentence · {every} all keys · {leave} hide these lines"
         width = self.screen.size.width - 2
         texts = (

@@ -35,7 +35,7 @@ async def test_the_guide_is_shown_once() -> None:
 async def test_after_the_first_key_the_selection_is_the_persons() -> None:
     async with explorer("demo", start=FIRST) as (app, pilot):
         await press(pilot, "right_square_bracket")
-        assert "L1H0 is an induction head. Selected: " in screen_text(app).splitlines()[2]
+        assert "L1H0 is an induction head. On L1H1: " in screen_text(app).splitlines()[2]
         await see(pilot, "3", selected="L1H1")
         assert not app.main.guide.display
 
