@@ -172,7 +172,7 @@ def survey(
     run.tell()
     if run.waiting or watch:
         cluster = _cluster(scheduler, workers, threads, dashboard=dashboard, announce=announce)
-        with _silent(), cluster as client:
+        with cluster as client:
             try:
                 run.work(client, (lambda: orders(known)) if watch else None)
             except (OSError, CancelledError) as error:  # of the connection: files have errors of their own
@@ -369,7 +369,7 @@ def _resources(client: Client) -> dict[str, dict[str, float]]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep Dask from saying at length what is said in a line here."""
+    """Keep Dask, which is imported by now, from saying at length what is said in a line here."""
     names = [each for each in logging.root.manager.loggerDict if each.partition(".")[0] in LOGGERS]
     levels = {each: logging.getLogger(each).level for each in names}
     try:
@@ -410,14 +410,15 @@ def _cluster(
     except ImportError as error:
         raise EngineError(f"a survey needs Dask ({error}); install it with: pip install 'attn-tui[survey]'") from error
     if scheduler is not None:
-        try:
-            client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            raise EngineError(f"no scheduler answers at {scheduler}; start one with: dask scheduler") from error
-        with client:
-            if dashboard:
-                announce(client.dashboard_link)
-            yield client
+        with _silent():
+            try:
+                client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+            except (OSError, ValueError, TimeoutError) as error:
+                raise EngineError(f"no scheduler answers at {scheduler}; start one with: dask scheduler") from error
+            with client:
+                if dashboard:
+                    announce(client.dashboard_link)
+                yield client
         return
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     # Workers import torch long after: threads are limited in the environment that they begin with.
@@ -429,7 +430,7 @@ def _cluster(
         "distributed.worker.daemon": False,  # a download is a process of its own
         "logging.distributed": "critical",
     }
-    with dask.config.set(settings), _event_loop() as loop:
+    with dask.config.set(settings), _silent(), _event_loop() as loop:
         count = workers or max(available // threads, 1)
         cluster = LocalCluster(
             loop=loop,

@@ -19,7 +19,7 @@ import pytest
 from engine import open_model, survey
 from engine.surveys.checkpoint_names import CheckpointName
 from engine.surveys.measures import measures_of
-from engine.surveys.runner import SurveyProgress
+from engine.surveys.runner import SCHEDULER_GONE, SurveyProgress
 from engine.surveys.survey_folder import SurveyFolder
 from engine.surveys.tasks import DOWNLOADS, Order, measure
 from engine.values.errors import EngineError
@@ -247,8 +247,8 @@ def test_ctrl_c_while_workers_begin_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def scheduler() -> Iterator[str]:
-    """Run a scheduler and a worker as processes of their own."""
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a scheduler and a worker as processes of their own; give its address and process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -260,20 +260,31 @@ def scheduler() -> Iterator[str]:
         subprocess.Popen([*dask, "--port", str(port)], **silent, start_new_session=True),  # type: ignore[call-overload]
         subprocess.Popen(worker, **silent, start_new_session=True),  # type: ignore[call-overload]
     ]
-    yield address
+    yield address, running[0]
     for each in running:
         os.killpg(each.pid, signal.SIGKILL)
         each.wait()
 
 
-def test_workers_of_another_scheduler_write_the_same_tables(run: Path, scheduler: str, tmp_path: Path) -> None:
+def test_workers_of_another_scheduler_write_the_same_tables_until_it_goes(
+    run: Path, scheduler: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    address, process = scheduler
     deadline = time.monotonic() + 60
     while True:
         try:
-            found = survey(str(run / "checkpoint-8"), tmp_path / "survey", scheduler=scheduler)
+            found = survey(str(run / "checkpoint-8"), tmp_path / "survey", scheduler=address)
             break
         except EngineError:
             assert time.monotonic() < deadline, "the scheduler does not begin"
             time.sleep(0.2)
     expected = open_model(run / "checkpoint-8", use_cache=False).ranks()
     assert found.frame("ranks").drop(PLACE).equals(expected)
+    command = [COMMAND, "survey", str(run), "-o", str(tmp_path / "watched"), "--watch", "--scheduler", address]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as watching:
+        while not list(tmp_path.glob("watched/**/ranks.parquet")):
+            assert watching.poll() is None, "nothing is measured"
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        assert watching.communicate()[1] == f"attn-tui: {SCHEDULER_GONE}\n"
+    assert watching.returncode == 1
