@@ -117,10 +117,8 @@ def measures_of(folder: SurveyFolder) -> list[Measure]:
     import polars as pl
 
     found: dict[str, Measure] = {}
-    for table in READ_FROM:
-        place = next((place for _, place in folder.files(table)), None)
-        if place is None:
-            continue
+    for table in (each for each in READ_FROM if each in folder.tables):
+        place = next(place for _, place in folder.files(table))
         frame, energy = pl.read_parquet(place), (read_made_with(place) or {}).get("energy")
         matrices = tuple(frame["matrix"].unique(maintain_order=True)) if "matrix" in frame.columns else ("",)
         for column in frame.columns:
