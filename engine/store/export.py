@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -9,6 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any
 
 from engine.store.files import requested_file
@@ -24,6 +26,9 @@ FORMATS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet"}
 
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _COMPRESSED = ".gz"
+
+LEAST_FREE = 2**16
+"""Bytes of a disk below which an error of writing that Polars does not explain is taken for a full disk."""
 
 
 def format_of(path: Path) -> str | None:
@@ -63,7 +68,7 @@ def write_table(
     pieces = iter(table.pieces() if isinstance(table, Table | LargeTable) else table)
     with requested_file(path) as partial:
         if format == "parquet":
-            with _os_errors():
+            with _os_errors(partial):
                 _lazy_frame(pieces).sink_parquet(partial, metadata=dict(facts or {}), row_group_size=1 << 16)
         elif path.suffix.lower() == _COMPRESSED:  # without a time, so that the same rows give the same bytes
             with partial.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
@@ -75,16 +80,18 @@ def write_table(
 
 
 @contextmanager
-def _os_errors() -> Iterator[None]:
-    """Raise what the system refuses, such as a full disk, as Python does; Polars only has it in its message."""
+def _os_errors(path: Path) -> Iterator[None]:
+    """Raise what the system refuses, such as a full disk, as Python does; Polars has it in its message at most."""
     import polars
 
     try:
         yield
     except polars.exceptions.ComputeError as error:
-        if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
+        said = re.search(r"\(os error (\d+)\)", str(error))
+        if said is None and disk_usage(path).free > LEAST_FREE:
             raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+        number = errno.ENOSPC if said is None else int(said[1])
+        raise OSError(number, os.strerror(number)) from error
 
 
 def _lazy_frame(pieces: Iterator[Table]) -> polars.LazyFrame:

@@ -10,14 +10,17 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars
 import pytest
+from polars.exceptions import ComputeError
 
 from engine.service.engine import Engine
 from engine.service.queue import Check
+from engine.store import export
 from engine.store.export import FORMATS, write_table
 from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions
@@ -201,6 +204,22 @@ def test_writing_stops_between_rows_and_while_it_waits_for_a_busy_engine(
     with pytest.raises(Superseded):
         future.result(10)
     held.set()
+
+
+@pytest.mark.parametrize(
+    ("free", "error", "said"), [(0, EngineError, "No space left"), (2**30, ComputeError, "thrift")]
+)
+def test_a_full_disk_is_named_where_polars_does_not_explain(
+    free: int, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pieces() -> Iterator[Table]:
+        yield Table.of_rows("ranks", ("rank",), [(1,)])
+        raise ComputeError("Invalid thrift: transport error")
+
+    monkeypatch.setattr(export, "disk_usage", lambda place: SimpleNamespace(free=free))
+    with pytest.raises(error, match=said):
+        write_table(pieces(), tmp_path / "ranks.parquet", "parquet")
+    assert not list(tmp_path.glob("*ranks*"))
 
 
 def test_an_unforeseen_error_of_writing_is_raised() -> None:
