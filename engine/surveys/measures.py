@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -138,7 +139,7 @@ def opening_measure(measures: Sequence[Measure]) -> Measure:
 
 @dataclass
 class MeasureReader:
-    """Reads one measure of all checkpoints of a survey.
+    """Reads one measure of all checkpoints of a survey; several threads may use it at the same time.
 
     Attributes
     ----------
@@ -151,6 +152,7 @@ class MeasureReader:
     _read: dict[Path, CheckpointName] = field(default_factory=dict)
     _times: dict[Path, int] = field(default_factory=dict)
     _frames: list[polars.DataFrame] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Iterator[tuple[int, int]]:
         """Read the files that are new or written anew, some at a time, in an order that shows all of a training early.
@@ -161,14 +163,16 @@ class MeasureReader:
         """
         places = {place: checkpoint for checkpoint, place in self.folder.files(self.measure.table)}
         times = {place: place.stat().st_mtime_ns for place in places}
-        if changed := [place for place in self._read if times.get(place) != self._times[place]]:
-            self._forget(changed)
-        spread = _spread([place for place in places if place not in self._read])
+        with self._lock:
+            if changed := [place for place in self._read if times.get(place) != self._times[place]]:
+                self._forget(changed)
+            spread = _spread([place for place in places if place not in self._read])
         for start in range(0, len(spread), FILES):
-            some = spread[start : start + FILES]
-            self._frames.append(self._frame(some))
-            self._read |= {place: places[place] for place in some}
-            self._times |= {place: times[place] for place in some}
+            with self._lock:
+                if some := [place for place in spread[start : start + FILES] if place not in self._read]:
+                    self._frames.append(self._frame(some))
+                    self._read |= {place: places[place] for place in some}
+                    self._times |= {place: times[place] for place in some}
             yield len(self._read), len(places)
 
     def _forget(self, places: Sequence[Path]) -> None:
@@ -194,12 +198,14 @@ class MeasureReader:
         """Give what has been read, by model."""
         import polars as pl
 
-        if not self._frames:
-            return {}
-        self._frames = [pl.concat(self._frames)]
+        with self._lock:
+            if not self._frames:
+                return {}
+            self._frames = [pl.concat(self._frames)]
+            whole, read = self._frames[0], list(self._read.values())
         found = {}
-        for (model,), rows in sorted(self._frames[0].partition_by("model", as_dict=True).items()):
-            of_model = (each for each in self._read.values() if each.model == model)
+        for (model,), rows in sorted(whole.partition_by("model", as_dict=True).items()):
+            of_model = (each for each in read if each.model == model)
             checkpoints = tuple(sorted(of_model, key=lambda each: (each.step is None, each.step, each.revision)))
             found[str(model)] = _over_steps(self.measure, checkpoints, rows)
         return found

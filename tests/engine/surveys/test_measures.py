@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from polars import DataFrame
 
+from engine.surveys import measures
 from engine.surveys.checkpoint_names import CheckpointName, log_spaced, names_of
 from engine.surveys.measures import MeasureReader, labels_over_steps, measures_of, opening_measure
 from engine.values.errors import EngineError
@@ -99,6 +103,27 @@ def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: 
     assert list(reader.read()) == [(9, 9)]
     assert reader.models()[MODELS[0]].values.shape == (5, 4)
     assert list(reader.read()) == []
+
+
+def test_no_row_is_lost_when_two_threads_use_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The explorer begins to read anew while a file is still being read, such as when the first model is known."""
+    folder = small_survey(tmp_path / "survey")
+    reader, read, others = MeasureReader(folder, opening_measure(measures_of(folder))), MeasureReader._frame, []
+
+    def interrupted(self: MeasureReader, places: Sequence[Path]) -> DataFrame:
+        others.append(threading.Thread(target=reader.models))
+        others[-1].start()
+        others[-1].join(0.1)  # it waits for this file
+        return read(self, places)
+
+    monkeypatch.setattr(measures, "FILES", 1)
+    monkeypatch.setattr(MeasureReader, "_frame", interrupted)
+    assert list(reader.read())[-1] == (8, 8)
+    for each in others:
+        each.join()
+    assert {model: np.isfinite(found.values).all() for model, found in reader.models().items()} == dict.fromkeys(
+        MODELS, True
+    )
 
 
 def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -> None:
