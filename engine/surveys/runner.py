@@ -247,14 +247,14 @@ class _Run:
         self._failed = set[CheckpointName]()
         self._pace = Rate()
         self._gather_at = self._count_at = 0.0
-        self._room = 0
+        self._at_once = 0
         self._is_shared = False
         self._add(orders)
 
     def tell(self, checkpoint: CheckpointName | None = None, outcome: Outcome | None = None) -> None:
-        rate = self._pace.rate(time.monotonic(), len(self._done) + len(self._failed))
-        running = min(len(self._fetching) + len(self._measuring), self._room // AHEAD)
         total, here, done, failed = map(len, (self._all, self._here, self._done, self._failed))
+        rate = self._pace.rate(time.monotonic(), done + failed) if done + failed else None  # without the start
+        running = min(len(self._fetching) + len(self._measuring), self._at_once)
         self._report(SurveyProgress(total, here, done, failed, running, rate, checkpoint, outcome))
 
     def work(self, client: Client, look: Callable[[], list[Order]] | None) -> None:
@@ -286,9 +286,10 @@ class _Run:
     def _submit(self, client: Client, needs: Mapping[str, dict[str, float]]) -> None:
         if time.monotonic() > self._count_at:
             self._count_at = time.monotonic() + COUNT_SECONDS
-            self._room = AHEAD * max(sum(client.nthreads().values()), 1)
-        room = self._room - len(self._measuring)
-        if room < self._room // 2:
+            self._at_once = sum(client.nthreads().values())
+        most = AHEAD * max(self._at_once, 1)
+        room = most - len(self._measuring)
+        if room < most // 2:
             return  # many at once cost the scheduler less
         measured: list[tuple[Order, str]] = []
         while self._fetched and len(measured) < room:

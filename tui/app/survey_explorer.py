@@ -77,6 +77,8 @@ class SurveyExplorer(TerminalApp):
                 self.main.message = f"{tables}: no measures of heads; add one of {', '.join(READ_FROM)}"
             elif failed:
                 self.main.message = f"{quantity(failed, 'checkpoint')} failed; {FAILURES} says why"
+            else:
+                self.main.message = "no checkpoint has been measured yet"
             has_begun = tables or failed
             self._show_progress(DONE if has_begun else Progress("waiting for the survey's first checkpoint", 0, 0, ""))
             self.main.draw()

@@ -134,18 +134,22 @@ class _Report:
         checkpoint, outcome = progress.checkpoint, progress.outcome
         if checkpoint is not None and outcome is not None:
             if outcome.reason:
-                self._status.say(f"{checkpoint}: {outcome.reason}")
+                self._say(checkpoint, outcome.reason)
                 self.event("failed", checkpoint, reason=outcome.reason)
             else:
                 if outcome.left_out:
-                    self._status.say(f"{checkpoint}: {outcome.left_out}")
+                    self._say(checkpoint, outcome.left_out)
                 self.event("measured", checkpoint, rows=outcome.rows, seconds=round(outcome.seconds, 3))
         notes = [f"{progress.failed} failed"] if progress.failed else []
         if progress.rate is not None:
             notes.append(f"{progress.rate:.2g} a second" if progress.rate < 10 else f"{progress.rate:.0f} a second")
-        note = " · ".join([*notes, f"{progress.running} running" if progress.running else "waiting"])
         ended = progress.here + progress.done + progress.failed
+        waiting = f"waiting for {'new checkpoints' if ended == progress.total else 'a worker'}"
+        note = " · ".join([*notes, f"{progress.running} running" if progress.running else waiting])
         self._status.show(Progress("measuring", ended, progress.total, "checkpoints", progress.rate, note))
+
+    def _say(self, checkpoint: CheckpointName, why: str) -> None:
+        self._status.say(why if str(checkpoint) in why else f"{checkpoint}: {why}")
 
     def event(self, kind: str, checkpoint: CheckpointName | None = None, **more: Any) -> None:
         if self._as_json:

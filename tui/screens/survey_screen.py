@@ -373,7 +373,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             self.notify(write_log(error), severity="error")
         else:
             rows = len(shown.checkpoints) * len(shown.heads)
-            self.notify(f"{path.name}: {shown.measure.name} of {rows} heads and checkpoints", title="written")
+            self.notify(f"{path.name}: {shown.measure.name}, {quantity(rows, 'row')}", title="written")
 
     def action_copy(self, what: str) -> None:
         """Copy the value under the cursor, or the head's value at each checkpoint."""

@@ -128,7 +128,9 @@ class StepMap(CellGrid):
         if self.cursor[1] not in self._columns and self._columns:
             self._columns[self.columns_before(self.cursor[1])] = self.cursor[1]
         width = min(room // max(len(self._columns), 1), _WIDEST)
-        width, height = max(width - width % 2, 1), max(1, min((self.size.height - 1) // max(rows, 1), _HIGHEST))
+        width = max(width - width % 2, 1)
+        lines = self.size.height - 1 - (width * len(self._columns) > room)  # below the heading and above the bar
+        height = max(1, min(lines // max(rows, 1), _HIGHEST))
         self.cell = width, height
         self.virtual_size = Size(self.name_width + width * len(self._columns), 1 + height * rows)
 

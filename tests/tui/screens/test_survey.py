@@ -175,6 +175,15 @@ async def test_a_new_checkpoint_appears(survey: SurveyFolder, monkeypatch: pytes
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
 
 
+async def test_the_map_of_all_checkpoints_leaves_a_line_for_its_bar(empty_survey: SurveyFolder) -> None:
+    for step in range(90):
+        write_checkpoint(empty_survey, MODELS[0], step)
+    async with explorer_of(empty_survey) as (app, pilot):
+        await press(pilot, "z")
+        for each in (app.main.layer_map, app.main.head_map):
+            assert (each.show_horizontal_scrollbar, each.show_vertical_scrollbar) == (True, False)
+
+
 async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey: SurveyFolder) -> None:
     async with explorer_of(survey) as (app, pilot):
         app.main.layer_map.action_move(0, -1)
