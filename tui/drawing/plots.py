@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -58,13 +58,6 @@ class Curve:
     lines: tuple[Line, ...] = ()
     is_drawn: bool = True
     cut: int | None = None
-
-    @property
-    def drawn(self) -> tuple[Hashable, ...]:
-        """All that is drawn, to compare with another curve's."""
-        arrays = (self.values, self.baseline, *(line.values for line in self.lines))
-        numbers = (None if each is None else each.tobytes() for each in arrays)
-        return self.matrix, self.summary, self.is_drawn, self.cut, *(line.name for line in self.lines), *numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -90,7 +90,6 @@ class SpectraView(PlotArea, can_focus=True):
         super().__init__(name=name)
         self.is_at_distance = False
         self._curves: tuple[Curve, ...] = ()
-        self._drawn: tuple[Hashable, ...] | None = None
         self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
         self.scale: Scale = "log"
@@ -108,13 +107,9 @@ class SpectraView(PlotArea, can_focus=True):
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
     def show(self, curves: Sequence[Curve]) -> None:
-        """Show other curves; the cursor keeps its matrix and number if they exist. Equal ones cost nothing."""
+        """Show other curves; the cursor keeps its matrix and number if they exist."""
         known = {name: place for place, name in enumerate(_CIRCUITS)}
         drawable = [curve for curve in curves if curve.values.size][: self.MOST]
-        drawn = (self.scale, *(curve.drawn for curve in drawable))
-        if drawn == self._drawn:
-            return
-        self._drawn = drawn
         self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
         self._message = ""
         self._arrange()
@@ -123,7 +118,7 @@ class SpectraView(PlotArea, can_focus=True):
 
     def show_message(self, text: str) -> None:
         """Show a message in place of the curves."""
-        self._drawn, self._curves = None, ()
+        self._curves = ()
         self._message = "\n".join(escape_text(line) for line in text.split("\n"))
         self._arrange()
 
