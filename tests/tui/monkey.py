@@ -298,9 +298,8 @@ class Monkey:
         self._done.append("<does it still answer?>")
         actions.resize(app, 100, 30)
         await self._rest(app, pilot)  # or a key that was clicked in the line at the foot could come after these
-        for _ in range(4):  # one by one: a box that is closing takes the next key with it
-            await self._type(app, "escape")
-            await self._rest(app, pilot)
+        await self._type(app, *["escape"] * 4)
+        await self._rest(app, pilot)
         if has_ended(app):
             return
         if len(app.screen_stack) > 1:
