@@ -33,7 +33,8 @@ async def main() -> None:
         await pilot.press(*SHOT.keys)
         await pilot.pause(0.5)
         lines = painted_lines(app, SHOT.colours)
-    (Path(__file__).resolve().parent / f"{SHOT.name}.svg").write_text(picture(SHOT, lines), encoding="utf-8")
+    drawn = picture(SHOT, lines, "demo-survey")
+    (Path(__file__).resolve().parent / f"{SHOT.name}.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,15 +26,15 @@ FORMAT = CONSOLE_SVG_FORMAT.replace("font-size", "font-variant-ligatures: none;\
 """A window with the cells, each of which shows the character that is in it."""
 
 
-def picture(shot: Shot, lines: list[list[Segment]]) -> str:
-    """Draw the cells of a terminal as SVG."""
+def picture(shot: Shot, lines: list[list[Segment]], name: str = "demo") -> str:
+    """Draw the cells of a terminal as SVG, with the model or survey in its title."""
     width, height = shot.size
     console = Console(
         width=width, height=height, file=StringIO(), force_terminal=True, color_system="truecolor", record=True,
         legacy_windows=False, safe_box=False,
     )  # fmt: skip
     console.print(Segments([segment for line in lines for segment in (*line, Segment.line())]), end="", crop=False)
-    return portable_svg(console.export_svg(title="attn-tui demo", unique_id="attn-tui", code_format=FORMAT))
+    return portable_svg(console.export_svg(title=f"attn-tui {name}", unique_id="attn-tui", code_format=FORMAT))
 
 
 def main() -> None:

@@ -6,8 +6,6 @@ The first frame is painted before NumPy and torch are imported; what needs them 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -48,9 +46,6 @@ PATIENCE = 0.5
 
 SAVE_SECONDS = 2.0
 """Seconds between two saves of the state, so that a lost connection loses next to nothing."""
-
-LAST_SECONDS = 3.0
-"""Seconds that the program may take to leave after a signal."""
 
 OPENING_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
 """Read unless another is given: an induction head finds what followed the last word before."""
@@ -119,10 +114,6 @@ class Explorer(TerminalApp):
 
     def on_mount(self) -> None:
         """Start opening the model once the first frame is painted."""
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGHUP):
-            # By default the process would end at once and leave the terminal in the alternate screen.
-            loop.add_signal_handler(name, self._hang_up, name)
         if self.start.model is not None:
             self.main.top_line.show(f"opening {self.start.model} …")
         self.set_keymap(self.start.config.keys if self.start.config is not None else {})
@@ -185,17 +176,10 @@ class Explorer(TerminalApp):
 
     async def action_quit(self) -> None:
         """Leave at once, whatever is running."""
-        self._leave(0)
+        self.leave(0)
 
-    def _hang_up(self, name: signal.Signals) -> None:
-        """Leave with the status of an end by a signal, even where the terminal is gone and cannot be drawn."""
-        status = 128 + name
-        self._leave(status)
-        last = threading.Timer(LAST_SECONDS, os._exit, (status,))
-        last.daemon = True
-        last.start()
-
-    def _leave(self, status: int) -> None:
+    def leave(self, status: int) -> None:
+        """Stop the engine, save what is shown, and leave."""
         self.engine.stop()
         if self._saved is not None:
             self._saved.finish(self.session.shown)

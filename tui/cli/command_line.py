@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from engine.store.files import remove_partial_files
 from tui.app.start import Start
 from tui.cli.configuration import ConfiguredCommand, current_config
 from tui.cli.options import (
@@ -219,8 +220,12 @@ def _refuse_options_of_models(context: click.Context) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Exit through Python on a signal, so that no half-written file is left."""
-    sys.exit(128 + number)
+    """Exit on a signal, and leave no half-written file.
+
+    An exception raised here could come while a lock is half taken, and would end as another error.
+    """
+    remove_partial_files()
+    os._exit(128 + number)
 
 
 def main() -> None:

@@ -44,7 +44,13 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
 
 
 def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, ascii_only: bool) -> None:
-    """Run the explorer of a survey until it is left; raises `EngineError` where there is no terminal."""
+    """Run the explorer of a survey until it is left.
+
+    Raises
+    ------
+    EngineError : when there is no terminal.
+    SystemExit : when a signal ended the explorer.
+    """
     _take_terminal("in a notebook or script read the Parquet files")
     from tui.app.survey_explorer import SurveyExplorer
     from tui.state.saved_state import recall_choice
@@ -55,6 +61,8 @@ def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, 
     app.run()
     if app.unexpected_error is not None:
         raise app.unexpected_error
+    if app.return_code:
+        raise SystemExit(app.return_code)
 
 
 def _wake_collector() -> None:

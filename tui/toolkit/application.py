@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ TROUBLE_TIMEOUT = 6
 
 MOMENT = 0.01
 """Seconds."""
+
+LAST_SECONDS = 3.0
+"""Seconds that the program may take to leave after a signal."""
 
 LOOKS = 100
 """How many such moments a key waits, at most, for what the previous key has opened."""
@@ -107,8 +111,24 @@ class TerminalApp(App[None]):
         self.theme = ANSI if self.no_color else name or usual
 
     def on_mount(self) -> None:
-        """Repaint everything when the application is resumed."""
+        """Leave on a signal, and repaint everything when the application is resumed."""
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            # Ended at once, the process would leave the terminal in the alternate screen.
+            loop.add_signal_handler(name, self._hang_up, name)
         self.app_resume_signal.subscribe(self, lambda app: self.action_redraw())
+
+    def _hang_up(self, name: signal.Signals) -> None:
+        """Leave with the status of an end by a signal, even where the terminal is gone and cannot be drawn."""
+        status = 128 + name
+        self.leave(status)
+        last = threading.Timer(LAST_SECONDS, os._exit, (status,))
+        last.daemon = True
+        last.start()
+
+    def leave(self, status: int) -> None:
+        """Leave with an exit status."""
+        self.exit(return_code=status)
 
     def get_key_display(self, binding: Binding) -> str:
         """Format a key for the key line and the help; in ASCII, signs become names."""

@@ -181,6 +181,15 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
     assert (tmp_path / "said").read_text(encoding="utf-8") == ""
 
 
+def test_a_signal_restores_the_terminal_of_a_survey(tmp_path: Path) -> None:
+    (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
+    with Terminal(COMMAND, str(tmp_path)) as terminal:
+        terminal.wait_for("waiting for the survey's first checkpoint")
+        os.kill(terminal.process, signal.SIGTERM)
+        assert terminal.exit_code() == 128 + signal.SIGTERM
+        assert_restored(terminal)
+
+
 def test_a_survey_is_drawn_when_standard_error_goes_to_a_file(tmp_path: Path) -> None:
     (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
     with Terminal(
@@ -215,12 +224,13 @@ def test_a_signal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_pat
     file = tmp_path / "attention.csv"
     process = subprocess.Popen(
         [COMMAND, "export", str(tiny_model("gpt2")), "attention", "--text", "the cat " * 60, "-o", str(file)],
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     while process.poll() is None and not list(tmp_path.glob(".attention.csv.*")):
         time.sleep(0.001)
     process.terminate()
-    assert process.wait(30) == 128 + signal.SIGTERM
+    said = process.communicate(timeout=30)[1]
+    assert (process.returncode, said) == (128 + signal.SIGTERM, b"")
     assert list(tmp_path.glob("*attention*")) == []
 
 
