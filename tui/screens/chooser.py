@@ -65,7 +65,7 @@ class ModelField(Field):
 
 
 KEYS: list[BindingType] = [
-    Binding("escape", "leave", "Stop, back to the field, clear it, or leave", id="chooser.leave"),
+    Binding("escape", "leave", "Stop, clear the field, or leave", id="chooser.leave"),
     Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
     Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
     Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
@@ -295,11 +295,10 @@ class ChooserScreen(Modal[Opened | None]):
             self._say(f"{progress_text(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
 
     def action_leave(self) -> None:
-        """Stop opening a model, or go a step back: from the list to the field, then clear the field, then leave."""
-        if self._opening is None and self.focused is self.list:
-            self.set_focus(self.field)
-        elif self._opening is None and self.field.value:
+        """Stop opening a model, or clear the field; leave an empty one."""
+        if self._opening is None and self.field.value:
             self.field.value = ""
+            self.set_focus(self.field)
         else:
             self.action_leave_at_once()
 

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -152,17 +151,6 @@ class FoundList(Menu):
     place : what is at the typed path; None until that is known.
     """
 
-    foot_keys: ClassVar[dict[str, str]] = {
-        "chooser.open": "Open",
-        "chooser.leave": "Back",
-        "chooser.search": "Search",
-        "chooser.help": "Help",
-        "menu.down": "Next",
-        "menu.up": "Before",
-        "menu.last": "Last",
-        "menu.first": "First",
-    }
-
     def __init__(self) -> None:
         super().__init__(markup=False, name="list of models")
         self.models: dict[str, FoundModel] = {}
@@ -173,6 +161,20 @@ class FoundList(Menu):
         self._is_all = False
         self._now = time.time()
         self._width = 0
+
+    @property
+    def foot_keys(self) -> dict[str, str]:
+        """The keys at the foot; Escape clears the field first, then leaves."""
+        return {
+            "chooser.open": "Open",
+            "chooser.leave": "Clear" if self.typed else "Leave",
+            "chooser.search": "Search",
+            "chooser.help": "Help",
+            "menu.down": "Next",
+            "menu.up": "Before",
+            "menu.last": "Last",
+            "menu.first": "First",
+        }
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the rows to the new width."""
