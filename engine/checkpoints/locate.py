@@ -12,6 +12,7 @@ from engine.checkpoints.model_folders import (
     ADAPTER_FILES,
     DEMO,
     GGUF,
+    SURVEY,
     WEIGHT_FILES,
     adapter_file,
     clean_name,
@@ -123,6 +124,8 @@ def _check_model(name: str, directory: Path) -> Location:
             f"{directory} is a training run; give a checkpoint, such as {latest}, or measure all with: "
             f"attn-tui survey {name} -o FOLDER"
         )
+    if not has_config and (directory / SURVEY).is_file():
+        raise EngineError(f"{directory} is a survey; look at it with: attn-tui {name}, or read its Parquet files")
     if not has_config:
         raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
     if parts := sorted(directory.glob("*-of-*.safetensors")):

@@ -40,6 +40,9 @@ PARTS = (".safetensors", ".bin", ".pt")
 GGUF = ".gguf"
 """The ending of files that are models by themselves."""
 
+SURVEY = "survey.json"
+"""The file that a survey's folder has, and a model's has not."""
+
 OPENED = (".safetensors", GGUF, ".pt")
 """Endings of files that may be models."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from engine.checkpoints.model_folders import SURVEY
 from engine.store.export import write_table
 from engine.store.files import replaced_file, requested_file
 from engine.surveys.checkpoint_names import MAIN, CheckpointName, step_of
@@ -24,7 +25,6 @@ from engine.values.table import Table
 if TYPE_CHECKING:
     import polars
 
-FACTS = "survey.json"
 FAILURES = "failures.parquet"
 FAILURE = "failure.json"
 """Beside the tables of a checkpoint, why it could not be measured the last time."""
@@ -51,7 +51,7 @@ class SurveyFolder:
     def at(cls, path: str | Path) -> SurveyFolder | None:
         """Give the survey that is in a folder, or None where there is none."""
         folder = cls(Path(path).expanduser())
-        return folder if (folder.path / FACTS).is_file() else None
+        return folder if (folder.path / SURVEY).is_file() else None
 
     def __repr__(self) -> str:
         tables = ", ".join(self.tables)
@@ -68,7 +68,7 @@ class SurveyFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with replaced_file(self.path / FACTS) as partial:
+            with replaced_file(self.path / SURVEY) as partial:
                 partial.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise EngineError(f"{self.path} cannot be written: {error.strerror or error}; choose another -o") from error
@@ -117,7 +117,7 @@ class SurveyFolder:
     def facts(self) -> dict[str, Any]:
         """What was written of it when it was last added to; empty where nothing can be read."""
         try:
-            found = json.loads((self.path / FACTS).read_text(encoding="utf-8"))
+            found = json.loads((self.path / SURVEY).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

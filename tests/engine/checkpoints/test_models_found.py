@@ -49,6 +49,11 @@ def test_a_training_run_names_its_last_checkpoint_and_how_to_see_all_of_it(tmp_p
     assert f"attn-tui survey {tmp_path} -o FOLDER" in said
 
 
+def test_a_survey_is_no_model_and_names_what_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
+    assert f"is a survey; look at it with: attn-tui {tmp_path}" in not_found(str(tmp_path))
+
+
 def test_a_weight_file_without_a_configuration_is_no_model(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
     (folder / "config.json").unlink()
