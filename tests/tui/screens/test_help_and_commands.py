@@ -11,7 +11,7 @@ from engine.values.heads import Head
 from engine.values.outline import MARKS
 from tests.conftest import TinyModel
 from tests.opening import open_folder
-from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until, words
+from tests.tui.explorer import explorer, foot, press, press_slowly, screen_text, type_keys, until, words
 from tui.screens.export_screen import ExportScreen
 from tui.screens.help_screen import HelpScreen, describe_keys, name_of_part
 from tui.toolkit.keys import MOVING_KEYS, is_bound
@@ -174,11 +174,11 @@ def test_heads_with_biases_carry_a_mark_and_heads_without_none(tiny_model: TinyM
 async def test_marks_are_explained_on_screen(size: tuple[int, int], tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0", size=size) as (app, pilot):
         assert "query/key bias" in screen_text(app)
-        await pilot.press("question_mark", "G")
+        await press_slowly(pilot, "question_mark", "G")
         marks = screen_text(app).partition("marks of this head")[2]
         assert all(part in marks for part in ("b_Q and b_K add terms to", "scores that QK", "leaves out"))
-        await pilot.press("escape", "unbound:app.tree", "g", "g")
+        await press(pilot, "escape", "unbound:app.tree", "g", "g")
         assert app.session.shown.selected is None
         assert "b_Q and b_K add terms" in screen_text(app)
-        await pilot.press("question_mark", "G")
+        await press_slowly(pilot, "question_mark", "G")
         assert "beyond its matrices" not in screen_text(app)

@@ -16,7 +16,7 @@ from tests.cli.test_weight_tables import turned_keys
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, written
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import explorer, hold, notices, outline_of, press, screen_text, see, title, until
+from tests.tui.explorer import explorer, hold, notices, outline_of, press, screen_text, see, title, until, until_shown
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
@@ -70,10 +70,10 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
     async with explorer(model, head="L1H2") as (app, pilot):
         free = hold(app)
         await pilot.press("1", "unbound:app.distance", "unbound:app.farther")
-        assert title(app).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
+        await until(pilot, lambda: title(app).startswith("spectra L1H2 Δ = 1  computing …"))
         for view, said in {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}.items():
             await pilot.press(*view, "unbound:app.farther", "unbound:app.nearer")
-            assert title(app).startswith(f"{said} Δ = 1")
+            await until_shown(pilot, f"{said} Δ = 1")
         await pilot.press("P", "1")
         free.set()
         await see(pilot, title="spectra L1H2 Δ = 1  ")

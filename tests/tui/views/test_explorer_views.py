@@ -43,9 +43,9 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
                 assert name == ("all" if label == "all" else f"H{label}")
                 expected = [float(str(values[label, matrix])) for matrix in ("Q", "K", "V", "O", "QK", "OV")]
                 assert [*map(float, cells)] == pytest.approx(expected, rel=0.05)
-            await pilot.press("m")
+            await press(pilot, "m")
         assert MEASURES[opening].title in title(app)
-        await pilot.press("unbound:app.previous_measure")
+        await press(pilot, "unbound:app.previous_measure")
         assert MEASURES[opening - 1].title in title(app)
 
 
