@@ -10,12 +10,13 @@ from dataclasses import replace
 from operator import index
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.locate import BASE
 from engine.checkpoints.transformers_library import restoring_transformers
+from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head, Off, head_argument, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
@@ -29,17 +30,23 @@ if TYPE_CHECKING:
     from polars import DataFrame
     from torch import nn
 
-    from engine.values.attention import AttentionMaps
+    from engine.values.attention import AttentionMaps, Sentence
     from engine.values.outline import LayerOutline, ModelOutline
 
-Place = int | str | tuple[int, int]
-"""A layer or a head: ``5``, ``"L5"``, ``"L5H1"`` or ``(5, 1)``; ``"encoder.L5"`` if the model has several stacks."""
+Place: TypeAlias = "int | str | tuple[int, int] | Head | Weights"
+"""A layer or a head: ``5``, ``"L5"``, ``"L5H1"`` or ``(5, 1)``; ``"encoder.L5"`` if the model has several stacks.
 
-Layer = Place | None
+Also what the model gives: ``model["L5H1"]``, or the name of a layer of its outline.
+"""
+
+Layer: TypeAlias = "Place | None"
 """A layer, or a head; None for all."""
 
 HeadOf = int | str | None
 """A head: its number, or its cell of a table, or its name; None for all."""
+
+Heads: TypeAlias = "str | Head | Weights | Sequence[Place]"
+"""Heads and layers: their names in one text, ``"L5H1 L6"``, or one by one."""
 
 WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
 
@@ -85,14 +92,23 @@ class Model:
         return [head_argument(name, self._stacks) for name in names]
 
     def close(self) -> None:
-        """Free its memory; `engine.open_model` opens it again."""
+        """Free its memory; what is asked for later is read and computed anew."""
         self._model.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    __iter__ = __contains__ = None  # its names are those of layers and heads, not numbers from 0 on
 
     # --- from weights alone
 
     def spectrum(self, name: Place, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
         """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first."""
         head, matrix = self._named(name), parse_matrix(matrix)
+        self._check_distance(distance)
         [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
         if matrix not in found:
             raise EngineError(lacking)
@@ -195,20 +211,25 @@ class Model:
 
     # --- what runs the model
 
-    def attention(self, text: str, layer: Place, *, off: str | Sequence[Place] = ()) -> NDArray[np.float32]:
+    def attention(self, text: str, layer: Place, *, off: Heads = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
-        weights, head = self.maps(text, layer, off=off).weights, self._named(layer).head
-        return weights if head < 0 else weights[head]
+        head = self._named(layer)
+        weights = self.maps(text, head.whole_layer, off=off).weights
+        return weights if head.is_layer else weights[head.head]
 
-    def maps(self, text: str, layer: Place, *, off: str | Sequence[Place] = ()) -> AttentionMaps:
+    def maps(self, text: str, layer: Place, *, off: Heads = ()) -> AttentionMaps:
         """Return a layer's maps with their tokens: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
         head = self._named(layer)
+        if not head.is_layer:
+            raise EngineError(f"maps are those of a whole layer; give L{head.layer}, or take the head's from attention")
         text = Query(text=text).text or ""
-        return self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
+        maps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
+        return self._told(maps, maps.sentence)
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
-        return self._finish(self._model.spell(Query(text=text).text or "")).tokens
+        sentence = self._finish(self._model.spell(Query(text=text).text or ""))
+        return self._told(sentence, sentence).tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
         """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
@@ -224,7 +245,7 @@ class Model:
         *,
         position: int | None = None,
         top: int = DEFAULT_TOP,
-        off: str | Sequence[Place] = (),
+        off: Heads = (),
         by_mean: bool = False,
         token: str | None = None,
         against: str | None = None,
@@ -268,7 +289,7 @@ class Model:
         layer: Layer = None,
         head: HeadOf = None,
         *,
-        off: str | Sequence[Place] = (),
+        off: Heads = (),
         by_mean: bool = False,
         position: int | None = None,
         token: str | None = None,
@@ -318,17 +339,30 @@ class Model:
                 self._model.forget()  # its weights may have changed
             return finish(work)
 
+    def _told(self, answer: Answer, sentence: Sentence) -> Answer:
+        """Warn of a sentence that the model does not read to its end."""
+        if sentence.notice:
+            _warn(sentence.notice)
+        return answer
+
+    def _check_distance(self, distance: int | None) -> None:
+        Query(distance=distance)  # raises
+        if past := self.outline.past_context(distance):
+            _warn(f"distance {distance} is {past}")
+
     def _named(self, name: Place) -> Head:
         head = parse_head(_text(name), self._stacks)
         self.outline.layer(head)
         return head
 
-    def _heads(self, names: str | Sequence[Place]) -> tuple[Head, ...]:
-        return heads_named(names if isinstance(names, str) else " ".join(map(_text, names)), self.outline)
+    def _heads(self, names: Heads) -> tuple[Head, ...]:
+        several = [names] if isinstance(names, str | Head | Weights) else names
+        return heads_named(" ".join(map(_text, several)), self.outline)
 
     def _query(self, layer: Layer, head: HeadOf = None, **narrowed: Any) -> Query:
         """Make a query for a layer or one of its heads; ``layer`` may name a head, and ``head`` its layer, too."""
         place = None if layer is None else self._named(layer)
+        self._check_distance(narrowed.get("distance"))
         number = None if place is None or place.is_layer else place.head
         if head is not None:
             name = _text(head).lower()
@@ -485,6 +519,10 @@ def open_module(
 
 
 def _text(name: Place) -> str:
+    if isinstance(name, Weights):
+        name = name.name
+    if isinstance(name, Head):
+        return f"{name.stack}.{name}"
     if isinstance(name, str):
         return name
     try:
@@ -509,8 +547,8 @@ def _warn(said: str) -> None:
 
 def _sizes(layers: Sequence[LayerOutline]) -> str:
     first = layers[0]
-    heads = f"{first.heads} heads"
+    heads = quantity(first.heads, "head")
     if first.key_value_heads != first.heads:
         heads += f" on {first.key_value_heads} keys"
     varies = ", sizes vary" if len({(each.heads, each.head_dim, each.d_model) for each in layers}) > 1 else ""
-    return f"{len(layers)} layers of {heads}, d_model {first.d_model}, head_dim {first.head_dim}{varies}"
+    return f"{quantity(len(layers), 'layer')} of {heads}, d_model {first.d_model}, head_dim {first.head_dim}{varies}"

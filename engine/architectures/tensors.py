@@ -7,7 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
+
+from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -103,21 +106,38 @@ class TensorsReadOnce(Tensors):
 
 
 class ModuleTensors(Tensors):
-    """The parameters and buffers of a module in memory; those on a GPU are copied when they are read."""
+    """The parameters and buffers of a module in memory; those on a GPU are copied when they are read.
+
+    A tensor is looked up each time, as a module may get another one. Its entry has the dtype of the last time.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         from torch import Tensor
 
-        self._tensors: Mapping[str, Tensor] = module.state_dict()
-        self.entries = {
-            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in self._tensors.items()
-            if isinstance(tensor, Tensor)
+        self._module = module
+        self.entries: dict[str, TensorEntry] = {
+            name: entry_of(tensor) for name, tensor in module.state_dict().items() if isinstance(tensor, Tensor)
         }
 
     def read(self, name: str, view: View = whole) -> Tensor:
-        """Return one tensor as it is now, or a view of it, in main memory."""
-        return view(self._tensors[name].detach()).cpu()
+        """Return one tensor as it is now, or a view of it, in main memory.
+
+        Raises `EngineError` when the module has no such tensor of that shape any more.
+        """
+        tensor: Tensor | None
+        try:
+            tensor = attrgetter(name)(self._module)
+        except AttributeError:  # a hook of the module may rename it
+            tensor = self._module.state_dict().get(name)
+        if tensor is None or tuple(tensor.shape) != self.entries[name].shape:
+            raise EngineError(f"{name} has another shape now, or is gone; open the model again")
+        self.entries[name] = entry_of(tensor)
+        return view(tensor.detach()).cpu()
+
+
+def entry_of(tensor: Tensor) -> TensorEntry:
+    """Describe a tensor in memory."""
+    return TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
 def _part(first: int, tensor: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from engine.architectures.tensors import UNKNOWN, TensorEntry, Tensors, View, whole
+from engine.architectures.tensors import UNKNOWN, TensorEntry, Tensors, View, entry_of, whole
 from engine.checkpoints.json_files import plain_file
 from engine.checkpoints.model_folders import promised_tensors, weight_file
 from engine.values.errors import EngineError
@@ -264,7 +264,7 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
     for name, tensor in loaded.items():
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
             tensor = tensor.detach()
-            entry = TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            entry = entry_of(tensor)
             found[name] = entry, tensor
             if memories:
                 storage = tensor.untyped_storage()  # as large as its tensor needs

@@ -16,7 +16,7 @@ from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, describe_attention, read_anatomy
 from engine.architectures.places import FoundModule, numbers_of
 from engine.architectures.rules import RULES, Layout, Rule, sibling, tensor_of
-from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
+from engine.architectures.tensors import ModuleTensors, Tensors, entry_of
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
 from engine.checkpoints.source import Source, count_parameters, module_parameters
 from engine.checkpoints.transformers_library import settings_of_config
@@ -102,7 +102,8 @@ class ModuleSource(Source):
         self.example, seen = watch_call(self.module, self.example)
         paths = {part: path for path, part in self.module.named_modules()}
         joined = join_heads(self.module)
-        self.tensors = ConvertedTensors(self.tensors, {name: each.conversion for name, each in joined.items()})
+        if joined:
+            self.tensors = ConvertedTensors(self.tensors, {name: each.conversion for name, each in joined.items()})
         found: dict[str, FoundAttention] = {}
         reasons: dict[str, None] = {}
         for running, _ in seen:
@@ -113,12 +114,12 @@ class ModuleSource(Source):
                 continue
             try:
                 if path is None:
-                    place = next(iter(around), "") or WHOLE_MODEL
+                    place = next(iter(around), "") or self._name
                     raise EngineError(
                         f"{place} computes attention whose projections have no names that attn-tui knows; "
                         "give projections=, the names of its queries', keys', values' and outputs'"
                     )
-                found[path] = self._fit_rule(path, calls, joined)
+                found[path] = self._fit_rule(path, calls)
             except EngineError as error:
                 reasons[str(error)] = None
         if not found:
@@ -137,14 +138,14 @@ class ModuleSource(Source):
                 for layout, turned in itertools.product(dict.fromkeys(layouts), (False, True)):
                     yield replace(rule, layout=layout, stored_transposed=rule.stored_transposed ^ turned)
 
-    def _fit_rule(self, path: str, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]) -> FoundAttention:
+    def _fit_rule(self, path: str, calls: list[ModuleCall]) -> FoundAttention:
         """Cut a module into heads by the first rule that its own numbers prove, else by the best that fits."""
         best: FoundAttention | None = None
         most: tuple[bool, bool] = (False, False)
         failure: EngineError | None = None
         for rule in self._rules(path):
             try:
-                found = self._cut_heads(path, rule, calls, joined)
+                found = self._cut_heads(path, rule, calls)
                 proof = prove(found.described, read_layer(self.tensors, found.described), found.observed)
             except EngineError as error:
                 failure = failure or error
@@ -158,14 +159,12 @@ class ModuleSource(Source):
             raise failure or EngineError(f"{path} cannot be cut into heads")
         return best.with_marks(is_output_proven=most[0], are_scores_proven=most[1])
 
-    def _cut_heads(
-        self, path: str, rule: Rule, calls: list[ModuleCall], joined: Mapping[str, JoinedHeads]
-    ) -> FoundAttention:
-        entries, own = self.tensors.entries, dict(self.module.named_parameters(remove_duplicate=False))
+    def _cut_heads(self, path: str, rule: Rule, calls: list[ModuleCall]) -> FoundAttention:
+        entries = self.tensors.entries
         names = {matrix: tensor_of(entries, path, name) or "" for matrix, name in rule.projections.items()}
         if (bias := f"{names['O'].removesuffix('.weight')}.bias") in entries:
             names["bias"] = bias
-        parameters = {matrix: joined[name].parts if name in joined else (own[name],) for matrix, name in names.items()}
+        parameters = self._parameters_named(names)
         needed = {id(each) for several in parameters.values() for each in several}
         call = next(each for each in reversed(calls) if needed <= {id(part) for part in each.module.parameters()})
         with AttentionWatch(parameters).watching(call.module) as watch:
@@ -176,7 +175,12 @@ class ModuleSource(Source):
         widths = {"Q": outline.d_model, "K": outline.d_source, "V": outline.d_values}
         if any(read.shape[-1] != widths[matrix] for matrix, read in observed.reads.items()):
             raise EngineError(f"{path}: its projections read widths that do not match their shapes")
-        return FoundAttention(described, call.module, parameters, observed)
+        return FoundAttention(described, call.module, partial(self._parameters_named, names), observed)
+
+    def _parameters_named(self, names: Mapping[str, str]) -> dict[str, Sequence[Tensor]]:
+        """Find the present parameters of tensors, of a joined one several; both by a key such as the matrix."""
+        own, joined = dict(self.module.named_parameters(remove_duplicate=False)), join_heads(self.module)
+        return {key: joined[name].parts if name in joined else (own[name],) for key, name in names.items()}
 
     def _number_layers(self, layers: list[FoundAttention]) -> dict[Head, AttentionModule]:
         default = "decoder" if any(each.is_causal for each in layers) else "encoder"
@@ -236,9 +240,7 @@ class JoinedHeads:
     @property
     def conversion(self) -> Conversion:
         """How it is read, with the parameters as they are now."""
-        made = self.join()
-        entry = TensorEntry(tuple(made.shape), str(made.dtype).removeprefix("torch."))
-        return Conversion(entry, lambda: self.join().detach().cpu())
+        return Conversion(entry_of(self.join()), lambda: self.join().detach().cpu())
 
 
 BY_HEAD = {"Q": "W_q", "K": "W_k", "V": "W_v", "O": "W_o"}
@@ -251,20 +253,29 @@ def join_heads(model: nn.Module) -> dict[str, JoinedHeads]:
     for path, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len({type(each) for each in module}) == 1 < len(module):
             for name, first in module[0].named_parameters():
-                several: list[Tensor] = [each.get_parameter(name) for each in module]
                 if name.count(".") == 1 and first.ndim < 3:
-                    joined[sibling(path, f"../{name}")] = JoinedHeads(several, partial(torch.cat, several))
+                    several = [each.get_parameter(name) for each in module]
+                    joined[sibling(path, f"../{name}")] = JoinedHeads(several, partial(_join_list, module, name))
         for matrix, name in BY_HEAD.items():
             weight, bias = (getattr(module, f"{kind}_{matrix}", None) for kind in "Wb")
             if isinstance(weight, nn.Parameter) and weight.ndim == 3:
-                joined[sibling(path, f"{name}.weight")] = JoinedHeads([weight], partial(_flatten_heads, weight, matrix))
+                joined[sibling(path, f"{name}.weight")] = JoinedHeads([weight], partial(_flatten_heads, module, matrix))
                 if isinstance(bias, nn.Parameter):
-                    joined[sibling(path, f"{name}.bias")] = JoinedHeads([bias], bias.flatten)
+                    joined[sibling(path, f"{name}.bias")] = JoinedHeads([bias], partial(_flatten_bias, module, matrix))
     return joined
 
 
-def _flatten_heads(weight: Tensor, matrix: str) -> Tensor:
+def _join_list(heads: nn.ModuleList, name: str) -> Tensor:
+    return torch.cat([each.get_parameter(name) for each in heads])
+
+
+def _flatten_bias(module: nn.Module, matrix: str) -> Tensor:
+    return module.get_parameter(f"b_{matrix}").flatten()
+
+
+def _flatten_heads(module: nn.Module, matrix: str) -> Tensor:
     """Turn (heads, in, out) into (heads · out, in), or for the output projection into (out, heads · in)."""
+    weight = module.get_parameter(f"W_{matrix}")
     return weight.flatten(0, 1).T if matrix == "O" else weight.mT.flatten(0, 1)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -284,13 +284,13 @@ class FoundAttention:
     ----------
     described : how it is cut into heads.
     module : the innermost one that holds all projections.
-    parameters : of its projections, as `AttentionWatch` takes them.
+    parameters : gives those of its projections now, as `AttentionWatch` takes them.
     observed : what it read and wrote when it was found.
     """
 
     described: AttentionModule
     module: nn.Module
-    parameters: Mapping[str, Sequence[Tensor]]
+    parameters: Callable[[], Mapping[str, Sequence[Tensor]]]
     observed: Observation
 
     def with_marks(self, *, is_output_proven: bool, are_scores_proven: bool) -> FoundAttention:
@@ -459,7 +459,7 @@ class ModuleReader(MapReader):
         found = self._found[layer]
         if found.module not in self._calls:
             raise NoMap(f"{self.outline.layer(layer).module} did not run on this sentence; it has no attention map")
-        with evaluation_mode(self._model), AttentionWatch(found.parameters).watching(found.module) as watch:
+        with evaluation_mode(self._model), AttentionWatch(found.parameters()).watching(found.module) as watch:
             self._calls[found.module].repeat()
         return watch
 

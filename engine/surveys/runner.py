@@ -146,6 +146,8 @@ def survey(
         checkpoint that cannot be measured is a row of ``failures`` instead.
     """
     named = [str(each) for each in ([models] if isinstance(models, str | Path) else models)]
+    if not named:
+        raise EngineError("no model is named; give an id, a folder or a training run")
     tables = tables_named(tables)
     query = query_of(tables, text, energy)
     if watch and not any(Path(model).expanduser().is_dir() for model in named):

@@ -227,6 +227,11 @@ class AttentionMaps:
     visible: VisibleKeys | None = None
     chance: NDArray[np.float32] | None = None
 
+    def __repr__(self) -> str:
+        heads, queries, keys = self.weights.shape
+        layer = "" if self.layer is None else f" L{self.layer}"
+        return f"attention maps of {self.stack}{layer}: {heads} heads × {queries} queries × {keys} keys"
+
     def select(self, head: int | None) -> AttentionMap:
         """Select one head's map, or the mean over the heads (None)."""
         name = MapName(self.stack, self.layer, head, self.is_rollout)

@@ -118,7 +118,7 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
 
 def parse_matrix(text: str) -> str:
     """Read the name of one of `MATRICES`, in any case; raise `EngineError` if there is no such matrix."""
-    if text.upper() not in MATRICES:
+    if not isinstance(text, str) or text.upper() not in MATRICES:
         raise EngineError(f"there is no matrix '{text}'; it is one of {', '.join(MATRICES)}")
     return text.upper()
 

@@ -57,14 +57,14 @@ class Kind(Enum):
 TEXTS = (Kind.TEXT, Kind.TOKEN)
 
 _WHOLE = re.compile(
-    r"layer|from_layer|other_layer|from_head|rows|cols|index|last_index|query|last_query|key|last_key|parameters|bytes"
+    r"layer|from_layer|other_layer|rows|cols|index|last_index|query|last_query|key|last_key|parameters|bytes"
     r"|place|position|step|rank|rank_other|rank_after|token_id|(\w+_)?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)"
     r"|(qk|ov)_(image_in_kernel|factors_lost)"
 )
 _TEXT = {
-    "stack", "head", "matrix", "kind", "side", "extreme", "note", "name", "shape", "dtype", "tied_to", "term", "label",
-    "part", "off", "identity", "verdict", "query_tokens", "key_tokens", "other_stack", "other_head", "model",
-    "revision",
+    "stack", "head", "from_head", "matrix", "kind", "side", "extreme", "note", "name", "shape", "dtype", "tied_to",
+    "term", "label", "part", "off", "identity", "verdict", "query_tokens", "key_tokens", "other_stack", "other_head",
+    "model", "revision",
 }  # fmt: skip
 _TOKENS = {"token", "at", "query_token", "key_token", "chosen", "against"}
 

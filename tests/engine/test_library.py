@@ -121,6 +121,8 @@ def test_heads_layers_and_matrices_are_named_as_people_and_tables_do(demo: Model
         (demo.attention(TEXT, (1, 3)), demo.attention(TEXT, "L1H3")),
         (demo[1].W_Q, demo["L1"].W_Q),
         (demo[1, 3].W_Q, demo["L1H3"].W_Q),
+        (demo.spectrum(demo["L1H3"], "OV"), demo.spectrum(Head("decoder", 1, 3), "OV")),
+        (demo.attention(TEXT, 2, off=demo["L1H0"]), demo.attention(TEXT, 2, off="L1H0")),
         *((demo.attention(TEXT, 2, off=off), demo.attention(TEXT, 2, off=["L0H0", "L1H0"])) for off in offs),
     ]
     for one, other in same:
@@ -193,6 +195,10 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model["L9H0"], "no attention in layer 9"),
     (lambda model: model["elsewhere"], "is not a head"),
     (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'"),
+    (lambda model: model.spectrum("L0H0", None), "there is no matrix 'None'"),  # type: ignore[arg-type]
+    (lambda model: model.spectrum("L0H0", "QK", distance=-1), "distance is -1; give a whole number from 0"),
+    (lambda model: model.maps(TEXT, "L1H0"), "maps are those of a whole layer; give L1"),
+    (lambda model: engine.survey([], "never"), "no model is named"),
     (lambda model: model.ranks(matrix="W_Q"), "no matrix 'W_Q'; it is one of Q, K, V, O, QK, OV"),
     (lambda model: model.directions(matrix="Q"), "directions describes circuits; choose QK or OV"),
     (lambda model: model.ranks("L1H2", 5), "L1H2 and head 5 are two places"),
@@ -252,6 +258,32 @@ def test_notices_are_warnings_at_the_calling_line(tiny_copy: TinyModel) -> None:
     with pytest.warns(UserWarning, match="is left out: layers.N.self_attn") as caught:
         engine.open_model(folder, use_cache=False)
     assert caught[0].filename == __file__
+
+
+def test_a_sentence_or_a_distance_beyond_the_context_is_said(demo: Model) -> None:
+    long, context = "the cat " * 400, demo.outline.context
+    for ask in (lambda: demo.attention(long, "L0"), lambda: demo.tokens(long)):
+        with pytest.warns(UserWarning, match=f"the model reads the first {context} of") as caught:
+            assert context in np.shape(ask())
+        assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(UserWarning, match=f"distance 5000 is past the context of {context} tokens"):
+        demo.spectrum("L0H0", "QK", distance=5000)
+
+
+def test_a_model_is_closed_after_a_block_and_is_no_sequence() -> None:
+    with engine.open_model("demo") as model:
+        assert repr(model.maps(TEXT, "L1")).startswith("attention maps of decoder L1: 8 heads × ")
+        untyped: Any = model
+        for wrong in (list, lambda opened: "L0H0" in opened):
+            with pytest.raises(TypeError):
+                wrong(untyped)
+
+
+def test_a_head_that_feeds_another_joins_with_what_is_known_of_it(demo: Model) -> None:
+    fed = demo.composition(1).join(
+        demo.ranks(0, matrix="OV"), left_on=["from_layer", "from_head"], right_on=["layer", "head"]
+    )
+    assert fed.height == demo.composition(1).filter(polars.col("from_layer") == 0).height > 0
 
 
 def test_a_check_goes_on_after_a_layer_with_nan_and_takes_one_layer(tiny_copy: TinyModel) -> None:

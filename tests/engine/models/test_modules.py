@@ -307,6 +307,51 @@ def test_tables_and_maps_of_a_module_follow_its_weights() -> None:
     assert np.abs(opened.attention(NUMBERS, "L0") - maps).max() > 1e-4
 
 
+def set_data(linear: nn.Linear, weight: Tensor) -> None:
+    linear.weight.data = weight
+
+
+def set_parameter(linear: nn.Linear, weight: Tensor) -> None:
+    linear.weight = nn.Parameter(weight)
+
+
+def assign_state(linear: nn.Linear, weight: Tensor) -> None:
+    linear.load_state_dict({**linear.state_dict(), "weight": weight}, assign=True)
+
+
+@pytest.mark.parametrize("change", [set_data, set_parameter, assign_state])
+@pytest.mark.parametrize("kind", ["transformers", FusedCausal, ManyAlone])
+def test_a_parameter_in_the_place_of_another_is_read(kind: Any, change: Callable[[Any, Tensor], None]) -> None:
+    if kind == "transformers":
+        config: Any = tiny_configuration("llama")
+        model: Any = transformers.LlamaForCausalLM(config)
+        linear = model.model.layers[0].self_attn.q_proj
+    else:
+        model = LanguageModel(kind)
+        linear = next(each for each in model.blocks[0].attention.modules() if isinstance(each, nn.Linear))
+    opened = engine.open_module(model)
+    before = opened.ranks()
+    change(linear, torch.rand_like(linear.weight))
+    again = engine.open_module(model)
+    assert rows_of(opened.ranks()) == rows_of(again.ranks())
+    assert rows_of(opened.ranks()) != rows_of(before)
+    np.testing.assert_array_equal(opened["L0H1"].W_Q, again["L0H1"].W_Q)
+    np.testing.assert_array_equal(opened.attention(NUMBERS, "L0"), again.attention(NUMBERS, "L0"))
+    assert set().union(*verdicts_of(opened).values()) == {"verified"}
+
+
+def test_a_module_with_other_shapes_is_to_be_opened_again() -> None:
+    config: Any = tiny_configuration("llama")
+    model: Any = transformers.LlamaForCausalLM(config)
+    opened = engine.open_module(model)
+    model.model.layers[0].self_attn.q_proj = nn.Linear(3, 5)
+    assert "open the model again" in refused(lambda: opened.spectrum("L0H0", "Q"))
+    model.double()
+    assert opened.weights("L1")["dtype"].unique().to_list() == ["float64"]
+    key = model.model.layers[1].self_attn.k_proj.weight[:8].detach().numpy()
+    np.testing.assert_allclose(opened.spectrum("L1H0", "K"), np.linalg.svd(key, compute_uv=False), rtol=1e-12)
+
+
 def test_wrappers_around_a_model_are_removed() -> None:
     model = LanguageModel(FusedCausal)
     compiled: Any = torch.compile(model, backend="eager")
