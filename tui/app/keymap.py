@@ -49,12 +49,15 @@ def bindings_of(kind: type[DOMNode]) -> list[Binding]:
 
 
 def every_binding() -> dict[str, Bound]:
-    """Collect all bindings by id, sorted by the first part of the id, the application's own first."""
+    """Collect all bindings by id, sorted by the first part of the id, the application's own first.
+
+    A key that also works in a survey is described as it works in a model.
+    """
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    for kind in classes_with_keys():
+    for kind in sorted(classes_with_keys(), key=lambda kind: "survey" in kind.__module__):
         for each in bindings_of(kind):
             if each.id is not None:
-                found[each.id][each.key] = each.description
+                found[each.id].setdefault(each.key, each.description)
     order = sorted(found, key=lambda name: (not name.startswith("app."), name.partition(".")[0]))
     keys = {name: tuple(key for key in found[name] if not key.startswith(UNBOUND)) for name in order}
     return {name: Bound(name, keys[name], next(iter(found[name].values()))) for name in order}

@@ -73,7 +73,7 @@ SETTINGS = {
         Setting("theme", '"dark"', "dark, light, colour-blind, colour-blind-light, ansi, or one of Textual's own"),
         Setting("ascii", "false", "draw with ASCII characters alone"),
         Setting(
-            "log_scale", "true", "true: logarithmic scale for spectra and maps; false: linear; unset: each view chooses"
+            "log_scale", "true", "unset, each view chooses; true: logarithmic scale for spectra and maps; false: linear"
         ),
         Setting("energy", "0.01", "ε of the energy rank"),
         Setting("restore", "true", "return to the model's last head, view, sentence, measure and ε"),
@@ -209,6 +209,8 @@ def effective(command: click.Command) -> tuple[Config, list[tuple[str, str, str]
                 written, origin = _write(short_theme(last)), f"chosen with its key, {choice_file('theme')}"
             elif name == "ascii" and (reason := ascii_reason()):
                 written, origin = "true", reason
+            elif name == "log_scale":
+                written = "unset"
             elif name == "threads":
                 written, origin = str(threads), origin if asked_for is None else "OMP_NUM_THREADS"
         found.append((name, written, origin))

@@ -14,7 +14,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from engine.values.views import OVERVIEW
+from tui.state.overview_measures import named_measure
 from tui.toolkit.keys import GROUPS, command_name, is_bound, sort_keys
+from tui.toolkit.messages import PlaceWanted
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
@@ -114,6 +117,15 @@ def commands_in_view(views: Views) -> Iterator[Command]:
             if binding.id is not None and binding.action not in OWN:
                 run = partial(_run_in_view, views, binding.action, node)
                 yield Command(command_name(binding), binding.description, (), run)
+
+
+def show_measure(views: Views, name: str) -> None:
+    """Show a measure; go to the overview if only that can show it; `EngineError` when there is no such measure."""
+    before = views.session.shown
+    fields = named_measure(before, name)
+    views.session.change(**fields)
+    if "measure" not in fields and before.view != OVERVIEW:
+        views.post_message(PlaceWanted(OVERVIEW))
 
 
 async def _run_in_view(views: Views, action: str, node: DOMNode) -> None:

@@ -151,6 +151,10 @@ class HelpScreen(ListScreen):
         yield from super().compose()
         yield self._search
 
+    def on_mount(self) -> None:
+        """List the keys before the box is laid out."""
+        self._list()
+
     def on_resize(self) -> None:
         """List the keys in as many columns as there is room for."""
         self._list()

@@ -1,4 +1,4 @@
-"""The palette: heads, views, commands and themes by name."""
+"""The palette: heads, views, measures, commands and themes by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from textual.widgets.option_list import Option
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, head_text
+from engine.values.views import meaning
 from tui.drawing.text import quote_text
-from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of
+from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of, show_measure
 from tui.screens.modal import Modal
+from tui.state.overview_measures import NAMES
 from tui.state.places import example, parse_place, view_names
 from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
@@ -144,7 +146,7 @@ class Palette(Modal[None]):
                 parse_place(typed, self._stores.outline, self._views.session.shown.selected, ())
             except EngineError as error:
                 return str(error)
-        return f"no head, view or command matches {quote_text(typed)}; {key_of(self.app, 'palette.leave')} goes back"
+        return f"nothing matches {quote_text(typed)}; {key_of(self.app, 'palette.leave')} goes back"
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
@@ -156,7 +158,7 @@ class Palette(Modal[None]):
             self.app.call_later(run)
 
     def _others(self) -> Iterator[Command]:
-        """Yield the commands that have no key here: views, what the active view does, and themes."""
+        """Yield the commands that have no key here: views, what the active view does, measures and themes."""
         known = {word for each in self._listed for word in (each.name, each.description)}
         if self._views is not None and self._stores is not None:
             names = view_names(is_comparing=self._views.is_comparing)
@@ -165,6 +167,9 @@ class Palette(Modal[None]):
                 if known.isdisjoint((each.name, each.description)):
                     known |= {each.name, each.description}
                     yield each
+            for name in NAMES:
+                said = meaning(name, self._views.session.shown.epsilon)
+                yield Command(name, said, (), partial(show_measure, self._views, name))
         for name in every_theme():
             run = partial(self.app.run_action, f"app.choose_theme({find_theme(name)!r})")
             yield Command(name, f"{THEME}{name}", (), run)

@@ -12,11 +12,11 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ALL_HEADS, heads_named
-from engine.values.views import OVERVIEW, Query, meaning
-from tui.screens.commands import THEME, Command, commands_in_view, commands_on
+from engine.values.views import Query, meaning
+from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
 from tui.screens.prompt import Question
 from tui.state.marked_heads import off_fields, say_switched, switch_heads
-from tui.state.overview_measures import NAMES, by_spread, named_measure
+from tui.state.overview_measures import NAMES, by_spread
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
@@ -129,9 +129,9 @@ class WhereTo(QuestionOfModel):
         elif word in ("distance", "delta", "δ") and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
         elif word == "measure":
-            self._show_measure(behind)
+            show_measure(self._views, behind)
         elif typed.lower() in self._measures:
-            self._show_measure(typed)
+            show_measure(self._views, typed)
         elif word == "token" and behind:
             self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
             self._go("attention")
@@ -145,14 +145,6 @@ class WhereTo(QuestionOfModel):
                 self._go(parse_place(typed, self._outline, selected, self._view_names))
             except NoPlaceError:
                 self._views.app.call_later(self._command_abbreviated(typed))
-
-    def _show_measure(self, name: str) -> None:
-        """Show a measure; go to the overview if only that can show it; `EngineError` when there is no such measure."""
-        before = self._session.shown
-        fields = named_measure(before, name)
-        self._session.change(**fields)
-        if "measure" not in fields and before.view != OVERVIEW:
-            self._go(OVERVIEW)
 
     def _theme(self, name: str) -> str:
         theme = known_theme(name)

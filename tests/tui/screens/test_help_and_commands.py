@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -11,7 +12,7 @@ from engine.values.heads import Head
 from engine.values.outline import MARKS
 from tests.conftest import TinyModel
 from tests.opening import open_folder
-from tests.tui.explorer import explorer, foot, press, press_slowly, screen_text, type_keys, until, words
+from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until, words
 from tui.screens.export_screen import ExportScreen
 from tui.screens.help_screen import HelpScreen, describe_keys, name_of_part
 from tui.toolkit.keys import MOVING_KEYS, is_bound
@@ -170,15 +171,23 @@ def test_heads_with_biases_carry_a_mark_and_heads_without_none(tiny_model: TinyM
     assert all(layer.marks == () for layer in open_folder(tiny_model("llama"))[2].outline.layers)
 
 
+async def scroll_to_end(pilot: Pilot[None]) -> None:
+    await press(pilot, "G")
+    lines = pilot.app.screen.query_one("#list")
+    await until(pilot, lambda: lines.scroll_y == lines.max_scroll_y)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_marks_are_explained_on_screen(size: tuple[int, int], tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0", size=size) as (app, pilot):
         assert "query/key bias" in screen_text(app)
-        await press_slowly(pilot, "question_mark", "G")
+        await press(pilot, "question_mark")
+        await scroll_to_end(pilot)
         marks = screen_text(app).partition("marks of this head")[2]
         assert all(part in marks for part in ("b_Q and b_K add terms to", "scores that QK", "leaves out"))
         await press(pilot, "escape", "unbound:app.tree", "g", "g")
         assert app.session.shown.selected is None
         assert "b_Q and b_K add terms" in screen_text(app)
-        await press_slowly(pilot, "question_mark", "G")
+        await press(pilot, "question_mark")
+        await scroll_to_end(pilot)
         assert "beyond its matrices" not in screen_text(app)

@@ -89,14 +89,14 @@ async def test_the_palette_finds_export_by_formats_and_says_at_once_that_nothing
             await press(pilot, "escape")
         for text in ("zzz", "undo", "png"):  # of the last two the letters are scattered over many descriptions
             assert len(await search(app, pilot, text)) == 1
-            assert screen_text(app).count(f"no head, view or command matches '{text}'") == 1
+            assert screen_text(app).count(f"nothing matches '{text}'") == 1
             await press(pilot, "escape")
 
 
 async def test_text_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         await press(pilot, "3", "ctrl+p", *"qqqq", "enter")
-        assert "no head, view or command matches 'qqqq'" in screen_text(app)
+        assert "nothing matches 'qqqq'" in screen_text(app)
         await press(pilot, "escape")
         assert app.session.shown.sentence == app.main.sentence_input.value == "the cat"
         assert app.sentences.read == ["the cat"]
