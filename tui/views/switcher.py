@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from engine.values.heads import Head, head_text
+from engine.values.heads import Head
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
 from tui.state.marked_heads import how_to_pin
@@ -99,7 +99,6 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._history = PlaceHistory()
-        self._told_to_stay: tuple[str, Head] | None = None
         """The view and the selected head for which a message said that a row's head was not selected."""
         self.has_chosen_view = False
         self._last_of_ring = dict[tuple[str, ...], str]()
@@ -206,8 +205,7 @@ class Views(Container):
     def take_row(self, *, is_step: bool = False, view: str = "") -> None:
         """Select the head of the row under the cursor, before a key goes from it to a view or to another head.
 
-        If no person put the cursor on that row, or the table is about the selected head, the selection stays, and a
-        message says so once.
+        If no person put the cursor on that row, or the table is about the selected head, the selection stays.
 
         Parameters
         ----------
@@ -224,11 +222,6 @@ class Views(Container):
             if not is_step:
                 self._history.jump()
             self.session.change(selected=row)
-        elif not is_step and shown.selected is not None and self._told_to_stay != (shown.view, shown.selected):
-            self._told_to_stay = (shown.view, shown.selected)
-            selected, here = (head_text(each, self.active.known.outline.stacks) for each in (shown.selected, row))
-            how = f"{key_of(self, 'table.choose')} in {shown.view} selects {here}"
-            self.post_message(Notice(f"{selected} is still selected; {how}"))
 
     def action_visited(self, step: int) -> None:
         """Go back to the place visited before, or forward again."""
@@ -310,14 +303,14 @@ class Views(Container):
         In a view of logits, show logits again in place of the difference of two tokens.
         """
         view = VIEWS.get(self.active.view)
-        of_tokens = view is not None and "against" in view.options
-        if of_tokens and self.session.shown.against is not None:
+        if view is not None and "against" in view.options:
+            if self.session.shown.against is None:
+                key = key_of(self, "table.against")
+                self.app.notify(f"{key} on a row of predictions shows the difference of two tokens")
             self.session.change(against=None)
             return
         if not self.is_comparing and not self.session.shown.off.heads:
-            ways = f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}"
-            of_two = f"{key_of(self, 'table.against')} on a row of predictions shows the difference of two tokens"
-            self.app.notify(of_two if of_tokens else ways)
+            self.app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {key_of(self, 'app.switch')}")
             return
         self.take_row(view="difference")
         is_seen, shown = self.attention.display, self.session.shown
