@@ -22,7 +22,7 @@ from engine.values.heads import Head, Off, head_argument, head_text, parse_head,
 from engine.values.options import EngineOptions
 from engine.values.outline import heads_named
 from engine.values.progress import Answer, Work, finish
-from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query
+from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, HEADS, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,10 @@ class Model:
     # --- from weights alone
 
     def spectrum(self, name: Place, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
-        """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first."""
+        """Return the singular values of a matrix of a head, or of a whole layer (``"L5"``), largest first.
+
+        Keys and values that heads of a layer share are in its matrix once.
+        """
         head, matrix = self._named(name), parse_matrix(matrix)
         self._check_distance(distance)
         [found], lacking = self._finish(self._model.spectra.arrays([head], [matrix], distance))
@@ -135,14 +138,16 @@ class Model:
         return self.table("spectrum", self._query(layer, head, matrix=matrix, whole_layers=whole_layers))
 
     def heads(
-        self, *parts: str, layer: Layer = None, text: str | None = None, epsilon: float | None = None
-    ) -> DataFrame:
-        """List the heads with their ranks and circuits, which need the weights alone.
+        self, *parts: str, layer: Layer = None, text: str | None = None, epsilon: float | None = None,
+        all_columns: bool = False,
+    ) -> DataFrame:  # fmt: skip
+        """List the heads with the ranks and circuits that most questions need, from the weights alone.
 
         Parameters
         ----------
         parts : ``"patterns"`` adds attention patterns, on ``text`` if one is given; ``"ranks"`` or ``"circuits"``
             leaves out the other.
+        all_columns : whether the frame has every measure of its parts, beside chance.
         """
         if wrong := [part for part in parts if part not in HEAD_PARTS]:
             raise EngineError(f"there is no part '{wrong[0]}'; choose from {', '.join(HEAD_PARTS)}")
@@ -150,7 +155,8 @@ class Model:
         wanted = {*(set(parts) - {"patterns"} or FROM_WEIGHTS), *(("patterns",) if is_run else ())}
         query = self._query(layer, text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
         missing = {column for part in HEAD_PARTS.keys() - wanted for column in HEAD_PARTS[part]}
-        return self.table("heads", query).drop(*missing, *(() if is_run else ("label",)))
+        frame = self.table("heads", query).drop(*missing, *(() if is_run else ("label",)))
+        return frame if all_columns else frame.select(each for each in HEADS.default_columns if each in frame.columns)
 
     def circuits(
         self,

@@ -23,7 +23,7 @@ from engine.architectures.rules import RULES
 from engine.library import Model
 from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
-from engine.values.views import Query
+from engine.values.views import HEADS, Query
 from tests.conftest import CallsOf, TinyModel
 from tests.opening import edited_weights, run_apart
 
@@ -46,6 +46,10 @@ def test_the_example_of_the_readme(tiny_model: TinyModel) -> None:
     assert len(heads) == 2 * 4
     assert not any(column.startswith("induction") or column == "label" for column in heads.columns)
     assert "label" in model.heads("patterns").columns
+    assert heads.columns == [each for each in HEADS.default_columns if each in heads.columns]
+    everything = model.heads(all_columns=True)
+    assert {"q_energy_rank", "qk_overlap_chance"} <= {*everything.columns}
+    assert everything.select(heads.columns).equals(heads)
     ranks = model.ranks(layer=1, matrix="QK")
     assert ranks.select("layer", "matrix").unique().rows() == [(1, "QK")]
     dense = torch.linalg.svdvals(query[24:].T @ key[8:])[:8].numpy()
