@@ -230,12 +230,14 @@ class Model:
             raise EngineError(f"maps are those of a whole layer; give L{head.layer}, or take the head's from attention")
         text = Query(text=text).text or ""
         maps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
-        return self._told(maps, maps.sentence)
+        _warn_if_cut(maps.sentence)
+        return maps
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
         sentence = self._finish(self._model.spell(Query(text=text).text or ""))
-        return self._told(sentence, sentence).tokens
+        _warn_if_cut(sentence)
+        return sentence.tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
         """Measure where heads look: entropy, previous token, induction; without a sentence, on random tokens."""
@@ -344,12 +346,6 @@ class Model:
             if self._is_live:
                 self._model.forget()  # its weights may have changed
             return finish(work)
-
-    def _told(self, answer: Answer, sentence: Sentence) -> Answer:
-        """Warn of a sentence that the model does not read to its end."""
-        if sentence.notice:
-            _warn(sentence.notice)
-        return answer
 
     def _check_distance(self, distance: int | None) -> None:
         Query(distance=distance)  # raises
@@ -522,6 +518,11 @@ def open_module(
 
     source = ModuleSource(module, tokenizer, name, example, projections)
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
+
+
+def _warn_if_cut(sentence: Sentence) -> None:
+    if sentence.notice:
+        _warn(sentence.notice)
 
 
 def _text(name: Place) -> str:

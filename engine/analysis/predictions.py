@@ -141,7 +141,7 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
     """
     if query.against is None:
         if query.token is not None:
-            raise EngineError("a token needs a second one here, which its logit is compared to; name it with against")
+            raise EngineError("a logit difference needs two tokens; name the second with against")
         return ()
     measured = measured_logit(query, logits[0], words, model.outline.name)
     numbers = (float(cell) for each in logits for cell in (measured.of(each), measured.spread(each)))

@@ -178,7 +178,7 @@ class ModuleSource(Source):
         return FoundAttention(described, call.module, partial(self._parameters_named, names), observed)
 
     def _parameters_named(self, names: Mapping[str, str]) -> dict[str, Sequence[Tensor]]:
-        """Find the present parameters of tensors, of a joined one several; both by a key such as the matrix."""
+        """Find the present parameters of named tensors; a joined tensor is made of several."""
         own, joined = dict(self.module.named_parameters(remove_duplicate=False)), join_heads(self.module)
         return {key: joined[name].parts if name in joined else (own[name],) for key, name in names.items()}
 

@@ -213,7 +213,7 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
         "is not one token": (gpt2, "contributions", "--token", "unheard of"),
         "ids go from 0 to 319": (gpt2, "ablation", "--token", "#320"),
         "would be compared with itself": (gpt2, "contributions", "--token", "#5", "--against", "#5"),
-        "a token needs a second one here": (gpt2, "lens", "--token", "#5"),
+        "a logit difference needs two tokens": (gpt2, "lens", "--token", "#5"),
         "no head L0H7: the layer has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
         "'1' could be a layer or a head; write L1 for the layer": (gpt2, "ablation", "--off", "1"),
         "--off names no head": (gpt2, "ablation", "--off", " "),

@@ -99,7 +99,6 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._history = PlaceHistory()
-        """The view and the selected head for which a message said that a row's head was not selected."""
         self.has_chosen_view = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.has_opened = asyncio.Event()
