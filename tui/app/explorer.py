@@ -183,7 +183,6 @@ class Explorer(TerminalApp):
         self.engine.stop()
         if self._saved is not None:
             self._saved.finish(self.session.shown)
-        self.sentences.keep_draft(self.main.sentence_input.draft)
         self.exit(return_code=status)
 
     def keep_state(self) -> None:

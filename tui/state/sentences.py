@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from engine.store.history import SentenceStore, history_file
-
-LAST_SECONDS = 0.5
-"""Seconds that quitting waits for a draft to be written."""
 
 
 class Sentences:
@@ -22,12 +19,12 @@ class Sentences:
     Attributes
     ----------
     read : the sentences that a model read in this run, the newest first.
-    forgotten : those forgotten in this run, each with its place among all and among those read, the newest last.
+    forgotten : those forgotten in this run, the newest last.
     """
 
     def __init__(self, *, keeps: bool = False, say: Callable[[str], object] = lambda said: None) -> None:
         self.read: list[str] = []
-        self.forgotten: list[tuple[str, int, int | None]] = []
+        self.forgotten: list[str] = []
         self._say = say
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")
@@ -71,11 +68,6 @@ class Sentences:
             self.add(text)
             self._write(self._store.add, text)
 
-    def keep_draft(self, draft: str) -> None:
-        """Save a draft among the sentences before the program ends."""
-        if draft:
-            wait([self._disk.submit(self._store.add, draft)], LAST_SECONDS)
-
     def has_read(self, text: str) -> None:
         """Note that a model has read a sentence."""
         if text in self.read:
@@ -85,22 +77,17 @@ class Sentences:
 
     def forget(self, text: str) -> None:
         """Forget a sentence, here and in the file."""
-        place = self._typed.index(text) if text in self._typed else len(self._typed)
-        self.forgotten.append((text, place, self.read.index(text) if text in self.read else None))
-        del self._typed[place : place + 1]
-        if text in self.read:
-            self.read.remove(text)
+        self.forgotten.append(text)
+        for sentences in (self._typed, self.read):
+            if text in sentences:
+                sentences.remove(text)
         self.rest()
         self._write(self._store.remove, text)
 
     def bring_back(self) -> str:
-        """Put the sentence that was forgotten last back in its place, and give it."""
-        text, place, read = self.forgotten.pop()
-        if text not in self._typed:
-            self._typed.insert(place, text)
-        if read is not None and text not in self.read:
-            self.read.insert(read, text)
-        self._write(self._store.add, text)
+        """Make the sentence that was forgotten last the newest, and give it."""
+        text = self.forgotten.pop()
+        self.submit(text)
         return text
 
     def _write(self, change: Callable[[str], object], text: str) -> None:

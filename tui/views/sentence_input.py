@@ -69,12 +69,6 @@ class SentenceInput(Field):
         self._text = ""
         self._draft: tuple[str, Selection] | None = None
 
-    @property
-    def draft(self) -> str:
-        """What a person typed that the model has not read; empty where it is the sentence on screen."""
-        typed = self.value if self._draft is None else self._draft[0]
-        return typed if typed.strip() and typed != self._text else ""
-
     def show_read(self, text: str, sentence: Sentence | None) -> None:
         """Show the sentence on screen, with its tokens once they are known, while the line has no focus."""
         self._text, self._shown = text, sentence

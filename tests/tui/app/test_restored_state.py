@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, notices, press, see, settle, title, type_keys, until
+from tests.tui.explorer import active_table, explorer, notices, press, see, title, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.state.saved_state import model_key, place_of, remember, remember_choice
+from tui.state.saved_state import model_key, place_of, remember_choice
 
 
 @pytest.fixture(autouse=True)
@@ -40,42 +39,6 @@ async def test_the_last_view_is_restored(keys: str, view: str, seen: str, tiny_m
         assert app.views.active.size
         await see(pilot, view=view, text=seen)
         await see(pilot, "3", *keys[-1], view=view, focus="view")
-
-
-@pytest.mark.parametrize("keys", [("3", "j", "i", *"a dog"), ("3", "i", *"a dog", "tab")])
-@pytest.mark.parametrize("keeps", [True, False])
-async def test_a_half_typed_sentence_is_kept_when_the_program_is_left(
-    keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
-) -> None:
-    model = tiny_model("llama")
-    async with restoring(model, text="a cat sat", keeps_history=keeps) as (app, pilot):
-        await type_keys(pilot, *keys, "ctrl+q")
-        assert app._exit
-    async with restoring(model, text="a cat sat", keeps_history=keeps) as (app, pilot):
-        assert app.session.shown.sentence == "a cat sat"
-        await type_keys(pilot, "i", "up")
-        assert app.main.sentence_input.value == ("a dog" if keeps else "a cat sat")
-
-
-@pytest.mark.parametrize("kind", ["t5", "llama"])
-async def test_a_table_is_restored_even_if_the_tree_is_faster_than_the_view(
-    kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn = Explorer._wait_for_frame
-
-    async def late(app: Explorer) -> None:
-        await asyncio.sleep(0.3)
-        await drawn(app)
-
-    monkeypatch.setattr(Explorer, "_wait_for_frame", late)
-    model = tiny_model(kind)
-    key = model_key(str(model), None)
-    remember(key, {"model": key, "view": "circuits", "head": "decoder.L0H2"})
-    async with restoring(model) as (app, pilot):
-        await until(pilot, lambda: app.views.active.view == "circuits")
-        await settle(pilot)
-        assert active_table(app).shown is not None
-        assert "L0H2" in title(app)
 
 
 async def test_pins_are_restored_if_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
