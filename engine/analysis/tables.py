@@ -91,7 +91,7 @@ def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
                 yield replace(unit, rows=())
             else:
                 yield unit
-        yield RowGroup([tuple(row) for row in view.sort_rows(builder.rows, builder.columns)])
+        yield RowGroup(builder.rows)
     else:
         yield from _rows(model, name, query)
 
@@ -168,7 +168,7 @@ def _computed(name: str, what: str, model: OpenModel, query: Query) -> Iterator[
 
 
 class _TableBuilder:
-    """Collects the rows of a table; if its view grows, a row replaces an earlier one of the same place.
+    """Collects the rows of a table, ranked as its view wants; if it grows, a row replaces an earlier of the same place.
 
     A group with rows for all known places sets their order.
     """
@@ -176,6 +176,7 @@ class _TableBuilder:
     def __init__(self, name: str, query: Query) -> None:
         self._name, self.columns = name, columns_of(name, query.column_options)
         view = VIEWS.get(name)
+        self._ranked = view if view is not None and view.ranked_by and not query.off else None
         self._places = [self.columns.index(each) for each in view.places] if view is not None and view.grows else []
         self._rows: list[tuple[Any, ...]] = []
         self._by_place: dict[tuple[Cell, ...], tuple[Any, ...]] = {}
@@ -195,6 +196,8 @@ class _TableBuilder:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
+        if self._ranked is not None:
+            return [tuple(row) for row in self._ranked.sort_rows(self._rows, self.columns)]
         return list(self._by_place.values()) if self._places else self._rows
 
     def table(self) -> Table:

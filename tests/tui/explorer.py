@@ -89,8 +89,21 @@ def rests(app: Explorer) -> bool:
     return (
         bool(app.failure)
         or app.unexpected_error is not None
-        or (app.main.is_ready and app.is_idle and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
+        or (app.main.is_ready and is_idle(app) and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
     )
+
+
+def is_idle(app: Explorer) -> bool:
+    """Say whether a model is open, and the engine has answered everything."""
+    is_swept = app._sweep is not None and app._sweep.done()
+    return is_swept and is_drawn(app) and all(worker.is_finished for worker in app.workers)
+
+
+def is_drawn(app: Explorer) -> bool:
+    """Say whether everything known is drawn, and no answer is on its way."""
+    stores = app.main.stores
+    is_answered = stores is None or not (stores.spectra._measuring or any(each._asked for each in stores.every))
+    return is_answered and not app.views._is_to_draw
 
 
 def is_about_to_ask(app: Explorer) -> bool:
@@ -133,7 +146,7 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         for _ in range(HOPS):
             await pilot.pause(0)
         app, end = pilot.app, monotonic() + GRACE
-        while isinstance(app, Explorer) and app.main.is_ready and not app.views.is_drawn and monotonic() < end:
+        while isinstance(app, Explorer) and app.main.is_ready and not is_drawn(app) and monotonic() < end:
             await asyncio.sleep(LOOK)
 
 

@@ -97,7 +97,7 @@ class Explorer(TerminalApp):
 
     def get_default_screen(self) -> MainScreen:
         """Make the screen."""
-        self.main = MainScreen(self.sentences, id="_default")
+        self.main = MainScreen(self.sentences)
         return self.main
 
     @property
@@ -154,12 +154,6 @@ class Explorer(TerminalApp):
         """Whether the screen or view that a key opened is there and has the focus."""
         return super().is_settled and (not self.main.is_ready or self.views.has_opened.is_set())
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether a model is open and the engine has answered everything."""
-        is_swept = self.main.is_ready and self._sweep is not None and self._sweep.done()
-        return is_swept and self.views.is_drawn and all(worker.is_finished for worker in self.workers)
-
     def on_typed(self) -> None:
         """Clear the message about the last key; from the first key on, the person selects heads."""
         self.main.key_line.clear_message()
@@ -208,8 +202,7 @@ class Explorer(TerminalApp):
         self.post_message(ProgressReport(progress))
 
     def _report_sentence(self, progress: Progress) -> None:
-        """Pass on the progress of a sentence; called on the engine thread."""
-        self.post_message(SentenceProgress(progress))
+        self.post_message(SentenceProgress(progress))  # on the engine's thread
 
     @on(ProgressReport)
     def _show_progress(self, event: ProgressReport) -> None:
@@ -287,14 +280,14 @@ class Explorer(TerminalApp):
         text = saved.get("text") if start.text is None else start.text
         for each in filter(None, (text, shown.waiting_text)):
             self.sentences.add(each)
-        if (shown.measure, shown.overview) != (Shown().measure, Shown().overview):
-            saved["measure"], saved["overview"] = shown.measure, shown.overview
+        if shown.overview != Shown().overview:
+            saved["measure"], saved["mapped"] = shown.measure, shown.mapped
         return {
             "selected": head or saved.get("selected") or next(outline.layers[0].head_names()),
             "view": saved.get("view", shown.view),
             "waiting_text": shown.waiting_text or text or None,
             "measure": saved.get("measure", shown.measure),
-            "overview": saved.get("overview", shown.overview),
+            "mapped": saved.get("mapped", shown.mapped),
             "epsilon": start.epsilon or saved.get("epsilon") or start.epsilon_before or shown.epsilon,
             "pins": saved.get("pins", ()),
             "is_first_time": is_first_time,
@@ -373,7 +366,7 @@ class Explorer(TerminalApp):
             if not isinstance(error, Superseded):
                 self.notify(str(error), severity="error")
             return
-        fields = ("selected", "measure", "overview", "epsilon", "pins")
+        fields = ("selected", "measure", "mapped", "epsilon", "pins")
         await self._change_to(Opened(name, engine, outline), {field: getattr(shown, field) for field in fields})
 
     def choose_model(self, *, is_first: bool = False, trouble: str = "", named: str = "") -> None:

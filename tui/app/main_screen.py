@@ -92,8 +92,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         shared_key("palette", "ctrl+p", "command_palette", "List all commands", PROGRAM, is_first=True),
     ]
 
-    def __init__(self, sentences: Sentences, id: str | None = None) -> None:
-        super().__init__(id)
+    def __init__(self, sentences: Sentences) -> None:
+        super().__init__(id="_default")
         self.sentences = sentences
         self.session = Session()
         self.tree_widget = HeadTree()
@@ -247,8 +247,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def advance(self, progress: Progress) -> None:
         """Show the progress of loading a model or reading a sentence, here and in the views that wait for it."""
         if self.stores is not None:
-            self.stores.maps.advance(progress)
-            progress = self.stores.tables.advance(progress)
+            progress = self.stores.advance(progress)
         self.show_progress(progress)
 
     def show_progress(self, progress: Progress) -> None:
@@ -364,14 +363,20 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
         self.app.push_screen(Palette(self, self._views))
 
-    def action_switch(self) -> None:
-        """Switch the head of the row under the cursor, or the selected one, off or on, and say which heads are off."""
+    def _lacks_row(self) -> bool:
+        """Say whether the keys for the head of a row have none; show why not."""
         self.views.overview.settle()
         rows = self.views.rows_with_heads
-        if self.stores is None or (rows is not None and rows.head_here is None):
-            self.key_line.show_message("" if rows is None else rows.why_no_head)
+        if rows is not None and rows.head_here is None:
+            self.key_line.show_message(rows.why_no_head)
+            return True
+        return False
+
+    def action_switch(self) -> None:
+        """Switch the head of the row under the cursor, or the selected one, off or on, and say which heads are off."""
+        if self.stores is None or self._lacks_row():
             return
-        head, off = self.session.shown.selected if rows is None else rows.head_here, self.session.shown.off
+        head, off = self.views.row_head or self.session.shown.selected, self.session.shown.off
         said = why_not_switched(head, key_of(self, "app.switch"))
         if head is not None and not said:
             self.switch_off(switch_heads(off, [head], is_off=head not in off.heads))
@@ -398,14 +403,9 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def action_pin(self) -> None:
         """Pin or unpin the head of the row under the cursor, or the selected one."""
-        from tui.widgets.table_grid import NO_ROWS
-
-        self.views.overview.settle()
-        if self.stores is None or self.views.awaits_row:
-            self.key_line.show_message(NO_ROWS)
+        if self.stores is None or self._lacks_row():
             return
-        row = self.views.row_head
-        head = self.session.shown.selected if row is None else row
+        head = self.views.row_head or self.session.shown.selected
         if refusal := toggle_pin(self.session, head, key_of(self, "app.pin")):
             self.notify(refusal)
         elif head is not None:

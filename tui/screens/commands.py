@@ -121,10 +121,9 @@ def commands_in_view(views: Views) -> Iterator[Command]:
 
 def show_measure(views: Views, name: str) -> None:
     """Show a measure; go to the overview if only that can show it; `EngineError` when there is no such measure."""
-    before = views.session.shown
-    fields = named_measure(before, name)
+    fields = named_measure(name)
     views.session.change(**fields)
-    if "measure" not in fields and before.view != OVERVIEW:
+    if "measure" not in fields and views.session.shown.view != OVERVIEW:
         views.post_message(PlaceWanted(OVERVIEW))
 
 

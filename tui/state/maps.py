@@ -22,10 +22,7 @@ from engine.values.attention import (
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, Head, Off
 from engine.values.outline import ModelOutline
-from engine.values.progress import PHASES, Progress
-from tui.drawing.facts import short_name
-from tui.drawing.progress import progress_sentence, progress_text
-from tui.drawing.titles import COMPUTING, Part, difference_part, fact_part, map_part, off_part
+from tui.drawing.titles import Part, difference_part, fact_part, map_part, off_part
 from tui.state.session import Averaging, Shown
 from tui.state.store import Store
 
@@ -72,18 +69,17 @@ class Maps:
     parts : rectangles of a long sentence's maps; newer work of the same name replaces older.
     lines : rows and columns of a long sentence's maps.
     warning : why the model cannot read a sentence, or is slow; else empty.
-    computing : the message in the place of a map that is being computed.
+    is_loaded : whether the model has read any sentence.
+    stores : all of them.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
         self.has_read: Callable[[Sentence], None] = lambda sentence: None
         self.warning = ""
-        self.computing = COMPUTING
+        self.is_loaded = False
         self._engine = engine
         self._outline = outline
         self._arrived = arrived
-        self._is_loaded = False
-        self._progress: Progress | None = None
         self._selected: tuple[AttentionMaps, AttentionMap] | None = None
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
@@ -92,22 +88,12 @@ class Maps:
         self.parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
         self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
         self.lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
-        self._stores = self._sentences, self._layers, self.heads, self.parts, self._small, self.lines
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no answer is on its way."""
-        return all(store.is_idle for store in self._stores)
+        self.stores = self._sentences, self._layers, self.heads, self.parts, self._small, self.lines
 
     @property
     def is_late(self) -> bool:
         """Whether an answer has been on its way for longer than a moment."""
-        return any(store.is_late for store in self._stores)
-
-    def close(self) -> None:
-        """Cancel all work."""
-        for store in self._stores:
-            store.close()
+        return any(store.is_late for store in self.stores)
 
     # --- sentences
 
@@ -117,39 +103,17 @@ class Maps:
 
     def read_again(self) -> None:
         """Forget all sentences and maps, so that the model reads again."""
-        for store in self._stores:
+        for store in self.stores:
             store.forget()
         self._arrived()
 
     async def _read(self, key: Read) -> Sentence:
         """Have the model read a sentence."""
         text, off = key
-        self._progress = None
         sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
-        self._is_loaded = True
+        self.is_loaded = True
         self.has_read(sentence)
         return sentence
-
-    def advance(self, progress: Progress) -> None:
-        """Note the progress of loading the model, reading a sentence or computing a map."""
-        is_own = progress.activity in PHASES and not progress.finished
-        self._progress = progress if is_own else None
-        self.computing = COMPUTING if progress.finished else f"{progress.activity}: {progress_sentence(progress)} …"
-        self._arrived()
-
-    @property
-    def reading(self) -> str:
-        """The message while the sentence is read; the first one waits for the model to load."""
-        name, progress = short_name(self._outline), self._progress
-        if progress is not None and progress.unit == "layers":
-            return f"{name} is reading the sentence: {progress_sentence(progress)} …"
-        if self._is_loaded:
-            return f"{name} is reading the sentence …"
-        if progress is None:
-            return f"{name} is getting ready to read the sentence …"
-        if progress.unit == "seconds":
-            return f"{progress_text(progress)}; then {name} loads and reads the sentence …"
-        return f"{name} is loading: {progress_sentence(progress)}; then it reads the sentence …"
 
     # --- maps
 

@@ -48,24 +48,14 @@ def overview_fields(overview: str) -> dict[str, str]:
     Examples
     --------
     >>> overview_fields("qk_stable_rank")
-    {'overview': 'qk_stable_rank', 'measure': 'stable_rank'}
+    {'mapped': 'qk', 'measure': 'stable_rank'}
     >>> overview_fields("entropy")
-    {'overview': 'entropy'}
+    {'mapped': 'entropy'}
     """
-    measure = RANK_MEASURES.get(overview)
-    return {"overview": overview} if measure is None else {"overview": overview, "measure": measure[1]}
-
-
-def measure_fields(shown: Shown, measure: str) -> dict[str, str]:
-    """Give the fields that show a measure in the ranks; the overview follows if it shows one of a matrix.
-
-    Examples
-    --------
-    >>> measure_fields(Shown(overview="qk_energy_rank"), "stable_rank")
-    {'measure': 'stable_rank', 'overview': 'qk_stable_rank'}
-    """
-    matrix = RANK_MEASURES.get(shown.overview)
-    return {"measure": measure} | ({} if matrix is None else {"overview": f"{matrix[0].lower()}_{measure}"})
+    if overview not in RANK_MEASURES:
+        return {"mapped": overview}
+    matrix, measure = RANK_MEASURES[overview]
+    return {"mapped": matrix.lower(), "measure": measure}
 
 
 def next_measure(shown: Shown, step: int) -> dict[str, str]:
@@ -73,22 +63,21 @@ def next_measure(shown: Shown, step: int) -> dict[str, str]:
 
     Examples
     --------
-    >>> view = Shown(view="ranks", measure="energy_rank")
-    >>> next_measure(Shown(overview="qk_energy_rank"), -1), next_measure(view, 1)["measure"]
-    ({'overview': 'ov_overlap'}, 'numerical_rank')
+    >>> next_measure(Shown(measure="energy_rank"), -1), next_measure(Shown(view="ranks", measure="energy_rank"), 1)
+    ({'mapped': 'ov_overlap'}, {'measure': 'numerical_rank'})
     """
     if shown.view == OVERVIEW:
         return overview_fields(MEASURES[(MEASURES.index(shown.overview) + step) % len(MEASURES)])
-    return measure_fields(shown, _RANKS[(_RANKS.index(shown.measure) + step) % len(_RANKS)])
+    return {"measure": _RANKS[(_RANKS.index(shown.measure) + step) % len(_RANKS)]}
 
 
-def named_measure(shown: Shown, name: str) -> dict[str, str]:
+def named_measure(name: str) -> dict[str, str]:
     """Give the fields that show a measure by its name or an unambiguous part of it.
 
     Examples
     --------
-    >>> named_measure(Shown(), "stable_rank")["measure"], named_measure(Shown(), "qk_stable")["overview"]
-    ('stable_rank', 'qk_stable_rank')
+    >>> named_measure("stable_rank"), named_measure("qk_stable")
+    ({'measure': 'stable_rank'}, {'mapped': 'qk', 'measure': 'stable_rank'})
 
     Raises
     ------
@@ -100,7 +89,7 @@ def named_measure(shown: Shown, name: str) -> dict[str, str]:
         raise EngineError(f"measure takes one name: {', '.join(found[:4])}")
     if not found:
         raise EngineError(f"there is no measure '{typed}'; name one, such as qk_stable_rank or induction")
-    return measure_fields(shown, found[0]) if found[0] in _RANKS else overview_fields(found[0])
+    return {"measure": found[0]} if found[0] in _RANKS else overview_fields(found[0])
 
 
 def next_group(measure: str) -> str:

@@ -15,6 +15,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.views import RANK_MEASURES, VIEWS
 from tui.state.marked_heads import MOST_PINS
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
+from tui.state.overview_measures import overview_fields
 from tui.state.places import OTHER_VIEWS
 from tui.state.session import Shown
 
@@ -63,7 +64,7 @@ def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
         "view": view if view in VIEWS or view in set(OTHER_VIEWS) - {"sentences"} else None,
         "text": text,
         "measure": measure if measure in {name for _, name in RANK_MEASURES.values()} else None,
-        "overview": overview if overview in OVERVIEW_MEASURES else None,
+        **(overview_fields(overview) if overview in OVERVIEW_MEASURES else {}),
         "epsilon": float(epsilon) if isinstance(epsilon, int | float) and 0 < epsilon < 1 else None,
         "pins": tuple(dict.fromkeys(heads))[:MOST_PINS],
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from engine.values.heads import NOTHING_OFF, Head, Off
+from engine.values.heads import MATRICES, NOTHING_OFF, Head, Off
 from engine.values.views import OVERVIEW
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Shown:
     text : the sentence; None before one is read.
     waiting_text : the sentence to be read once the first head is on screen; None for none.
     measure : the measure of singular values in the ranks and the tree.
-    overview : the measure in the overview, a column of the table of heads.
+    mapped : the matrix whose `measure` the overview shows, such as ``qk``, or a measure of patterns or circuits.
     epsilon : of the energy rank.
     pins : the pinned heads, in the order in which they were pinned.
     side : what of them is compared.
@@ -75,7 +75,7 @@ class Shown:
     text: str | None = None
     waiting_text: str | None = None
     measure: str = "stable_rank"
-    overview: str = "qk_stable_rank"
+    mapped: str = "qk"
     epsilon: float = 0.01
     pins: tuple[Head, ...] = ()
     side: Side = Side.SPECTRA
@@ -97,6 +97,11 @@ class Shown:
     def sentence(self) -> str | None:
         """The sentence that waits to be read, else the one that is shown."""
         return self.text if self.waiting_text is None else self.waiting_text
+
+    @property
+    def overview(self) -> str:
+        """The measure in the overview, a column of the table of heads."""
+        return f"{self.mapped}_{self.measure}" if self.mapped.upper() in MATRICES else self.mapped
 
     @property
     def off_in_maps(self) -> Off:

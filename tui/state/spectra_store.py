@@ -55,6 +55,7 @@ class SpectraStore:
     Attributes
     ----------
     has_any : set once spectra, or an error, have arrived.
+    stores : of layers, and of single heads.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
@@ -65,15 +66,11 @@ class SpectraStore:
         self._room = 2 * len(outline.layers) + ROOM
         self._layers = Store(self._ask, self._take, self._room)
         self._heads = Store(self._ask_head, self._take)
+        self.stores = self._layers, self._heads
         self._epsilon = 0.0
         self._measured: dict[SpectraKey, dict[int, Measures]] = {}
         self._wanted: dict[SpectraKey, SpectraGroup] = {}
         self._measuring: asyncio.Task[None] | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is on its way and nothing is being measured."""
-        return self._measuring is None and self._layers.is_idle and self._heads.is_idle
 
     def get(self, name: Head, distance: int | None = None, *, is_other: bool = False) -> Spectra | EngineError | None:
         """Give the spectra of a head or a whole layer, or an error; None while they are missing, which asks for them.
@@ -129,12 +126,6 @@ class SpectraStore:
         spectra = self.listed(name)
         found = zip(spectra, chance_measures(spectra, epsilon, (measure_named(measure),)), strict=True)
         return {each.matrix: values[0] for each, values in found if values is not None}
-
-    def close(self) -> None:
-        """Cancel all work."""
-        self._arrived = lambda: None
-        self._layers.close()
-        self._heads.close()
 
     def _take(self) -> None:
         self.has_any.set()

@@ -84,18 +84,9 @@ class Store(Generic[Key, Value]):
         self._arrived()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no answer is on its way."""
-        return not self._asked
-
-    @property
     def is_late(self) -> bool:
         """Whether an answer has been on its way for longer than `PATIENCE`."""
         return bool(self._late)
-
-    def is_asked(self, key: Key) -> bool:
-        """Say whether an answer, or the rest of one, is on its way."""
-        return key in self._asked
 
     def is_complete(self, key: Key) -> bool:
         """Say whether the whole answer, or an error, is known."""
@@ -122,7 +113,6 @@ class Store(Generic[Key, Value]):
 
     def close(self) -> None:
         """Cancel all work."""
-        self._arrived = lambda: None
         for work in self._asked.values():
             work.cancel()
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, LayerLeftOut, Superseded
-from engine.values.heads import Head
-from engine.values.outline import ModelOutline
-from engine.values.progress import DONE, SWITCHING, Progress, Rate
-from engine.values.table import Cell, Table, no_rows_error
-from engine.values.views import ABLATION, LENS, VIEWS, Query, Scope, View
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import NOTHING_OFF
+from engine.values.progress import DONE, Progress
+from engine.values.table import Table
+from engine.values.views import ABLATION, DEFAULT_TOP, LENS, VIEWS, Query, Scope, View
 from tui.state.session import Shown
 from tui.state.store import Store
 
@@ -24,9 +21,6 @@ TableKey = tuple[str, Query]
 
 LARGE = 10_000
 """Rows of a table that would keep the event loop waiting; another thread takes them out of the frame."""
-
-TABLE, SWEEP = "table", "sweep of heads"
-"""The names of the engine's work on one table, and on one layer after the other; newer work replaces older."""
 
 WORDS = 4
 """Tokens that describe a side of a term."""
@@ -51,26 +45,26 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
     cell : the query and the key under the map's cursor.
     is_comparing : whether a second model is open.
     """
-    name = shown.selected
-    is_without_heads = bool(shown.off.heads) and "off" in view.options
+    name, options = shown.selected, view.options
+    off = shown.off if "off" in options else NOTHING_OFF
+    token, against = measured_tokens(shown, view)
     asked = Query(
-        distance=shown.distance if "distance" in view.options else None,
-        fold_norm=shown.folds and "fold_norm" in view.options,
-        with_other=is_comparing and "vs" in view.option_columns and not is_without_heads,
+        distance=shown.distance if "distance" in options else None,
+        fold_norm=shown.folds and "fold_norm" in options,
+        text=(shown.text or None) if "text" in options else None,
+        top=view.top if "text" in options else DEFAULT_TOP,
+        position=shown.position if "position" in options and view is not LENS else None,
+        all_positions=view is LENS,
+        token=token,
+        against=against,
+        off=off.heads,
+        by_mean=off.by_mean,
+        epsilon=shown.epsilon if "energy" in options else None,
+        norms="norms" in options,
+        with_other=is_comparing and "vs" in view.option_columns and not off.heads,
     )
-    if "text" in view.options:
-        position = shown.position if "position" in view.options else None
-        asked = replace(asked, text=shown.text or None, top=view.top, position=position)
-        if view is LENS:
-            asked = replace(asked, position=None, all_positions=True)
-        token, against = measured_tokens(shown, view)
-        asked = replace(asked, token=token, against=against)
-        if "off" in view.options:
-            asked = replace(asked, off=shown.off.heads, by_mean=shown.off.by_mean)
-    if "energy" in view.options:
-        asked = replace(asked, epsilon=shown.epsilon)
     if view.scope is Scope.MODEL:
-        return replace(asked, norms="norms" in view.options)
+        return asked
     if view.scope is Scope.LAYER:
         is_of_layer = view.has_whole_layers and name is not None and name.is_layer
         layer = None if name is None else name.whole_layer
@@ -84,9 +78,14 @@ def table_query(shown: Shown, view: View, cell: tuple[int, int] | None, *, is_co
 
 
 def is_swept(key: TableKey) -> bool:
-    """Say whether a table is computed, and shown, layer by layer."""
+    """Say whether a table gets its rows layer by layer, which can be stopped."""
     view, query = VIEWS[key[0]], key[1]
     return bool(view.ranked_by) and view.is_by_layer and not query.off
+
+
+def _work_on(key: TableKey) -> str:
+    """Name the engine's work on a table; newer work of a name replaces older."""
+    return f"growing {key[0]}" if VIEWS[key[0]].grows or is_swept(key) else "table"
 
 
 class TableStore(Store[TableKey, Table]):
@@ -94,80 +93,63 @@ class TableStore(Store[TableKey, Table]):
 
     Parameters
     ----------
-    engine, outline : of the open model.
+    engine : of the open model.
     arrived : called when a table or a part of one arrives.
     report : called on any thread with the progress of long work.
 
     Attributes
     ----------
     progress : how far each unfinished table is.
-    told : the progress of the engine's present work; None where it reports none.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        outline: ModelOutline,
-        arrived: Callable[[], None],
-        report: Callable[[Progress], None],
-    ) -> None:
+    def __init__(self, engine: Engine, arrived: Callable[[], None], report: Callable[[Progress], None]) -> None:
         super().__init__(self._work, arrived)
         self._engine = engine
-        self._outline = outline
         self._report = report
-        self._swept: Progress | None = None
         self.progress: dict[TableKey, Progress] = {}
-        self.told: Progress | None = None
+
+    @property
+    def swept(self) -> TableKey | None:
+        """The table that is being swept."""
+        return next(filter(is_swept, self._asked), None)
 
     @property
     def stoppable(self) -> TableKey | None:
         """The table whose work a person can stop: a sweep, or one that is late."""
-        return next(
-            (key for key in self._asked if is_swept(key) or (key in self._late and not VIEWS[key[0]].grows)), None
-        )
+        return self.swept or next((key for key in self._late if not VIEWS[key[0]].grows), None)
 
     def stop_work(self) -> bool:
         """Stop the work on the stoppable table and keep the rows found so far; False if there is none."""
         if (key := self.stoppable) is None:
             return False
         self.stop(key)
-        self._engine.give_up(SWEEP if is_swept(key) else TABLE)
+        self._engine.give_up(_work_on(key))
         return True
 
-    def advance(self, progress: Progress) -> Progress:
-        """Note the engine's progress, and give it as it is shown: in a sweep, heads of earlier layers count too."""
-        shown, before = progress, self._swept
-        if before is not None and progress.activity == SWITCHING:
-            shown = replace(progress, activity=before.activity, done=before.done + progress.done, total=before.total)
-        elif before is not None and progress.finished:
-            shown = before
-        self.told = None if shown.finished else shown
-        if self._late:
-            self._arrived()
-        return shown
+    def give_up(self, key: TableKey) -> None:
+        """Give up the work on a table that nobody looks at any more."""
+        if key in self._asked:
+            self._engine.give_up(_work_on(key))
 
     def _work(self, key: TableKey) -> Coroutine[Any, Any, Table]:
-        self.told = None
-        if is_swept(key):
-            return self._sweep(key)
-        return self._grow(key) if VIEWS[key[0]].grows else self._fetch(key)
+        return self._fetch(key) if _work_on(key) == "table" else self._grow(key)
 
     async def _fetch(self, key: TableKey) -> Table:
         """Ask for a table; if it cannot be had of both models, for the open one's alone."""
         name, query = key
         try:
-            table = await self._table(name, query, TABLE)
+            table = await asyncio.wrap_future(self._engine.table(name, query, "table"))
         except EngineError as error:
             if isinstance(error, Superseded) or not query.with_other:
                 raise
-            alone = await self._table(name, replace(query, with_other=False), TABLE)
+            alone = await asyncio.wrap_future(self._engine.table(name, replace(query, with_other=False), "table"))
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
         if table.frame.height > LARGE:
             await asyncio.to_thread(getattr, table, "rows")
         return table
 
     async def _grow(self, key: TableKey) -> Table:
-        """Ask for a table whose cells arrive in parts; after an error, the parts that arrived stay."""
+        """Ask for a table whose rows or cells arrive in parts; after an error, the parts that arrived stay."""
         loop = asyncio.get_running_loop()
 
         def keep(table: Table, progress: Progress) -> None:
@@ -176,13 +158,13 @@ class TableStore(Store[TableKey, Table]):
                 self.put(key, table, is_complete=False)
 
         def deliver(table: Table, progress: Progress) -> None:
-            if progress.total:
+            if progress.total and not is_swept(key):
                 self._report(progress)
-            len(table.rows)  # makes the rows on this thread, not on the event loop's
-            loop.call_soon_threadsafe(keep, table, progress)
+            if len(table.rows):  # which makes the rows on this thread, not on the event loop's
+                loop.call_soon_threadsafe(keep, table, progress)
 
         try:
-            return await asyncio.wrap_future(self._engine.growing_table(*key, deliver, f"growing {key[0]}"))
+            return await asyncio.wrap_future(self._engine.growing_table(*key, deliver, _work_on(key)))
         except EngineError as error:
             known = self.peek(key)
             if isinstance(error, Superseded) or not isinstance(known, Table):
@@ -190,38 +172,3 @@ class TableStore(Store[TableKey, Table]):
             return replace(known, lacking=(*known.lacking, str(error)))
         finally:
             self._report(DONE)
-
-    async def _sweep(self, key: TableKey) -> Table:
-        """Ask for a table layer by layer, so that the engine can do other work in between."""
-        name, query = key
-        view, layers, pace = VIEWS[name], self._outline.attending_layers, Rate()
-        columns = view.columns_with(query.column_options)
-        heads = list(itertools.accumulate((layer.heads for layer in layers), initial=0))
-        rows, left_out, lacking = list[Sequence[Cell]](), dict[Head, str](), dict[str, None]()
-        swept = self._swept
-        try:
-            for done, layer in enumerate(layers):
-                rate = pace.rate(time.monotonic(), heads[done])
-                swept = self._swept = Progress(name, heads[done], heads[-1], "heads", rate)
-                self._report(swept)
-                try:
-                    answer = await self._table(name, replace(query, layer=layer.name), SWEEP)
-                except LayerLeftOut as error:
-                    left_out[layer.name] = error.what
-                else:
-                    rows += answer.rows
-                    lacking |= dict.fromkeys(answer.lacking)
-                if len(left_out) == len(layers):
-                    raise no_rows_error(left_out)
-                table = Table.of_rows(name, columns, view.sort_rows(rows, columns), dict(left_out), tuple(lacking))
-                if done + 1 < len(layers):
-                    self.progress[key] = Progress(name, done + 1, len(layers), "layers")
-                    self.put(key, table, is_complete=False)
-            return table
-        finally:
-            if self._swept is swept:  # no newer sweep has taken its place
-                self._swept = None
-                self._report(DONE)
-
-    def _table(self, name: str, query: Query, work: str) -> asyncio.Future[Table]:
-        return asyncio.wrap_future(self._engine.table(name, query, work))

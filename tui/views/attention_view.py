@@ -117,12 +117,12 @@ class AttentionPane(SentencePane):
         else:
             whole = stores.maps.whole(query)
             if not isinstance(whole, AttentionMap):
-                self.show_missing(title, whole, stores.maps.computing, is_late=stores.maps.is_late)
+                self.show_missing(title, whole, stores.computing, is_late=stores.maps.is_late)
                 return
             source = MapSource.of(spell_map(whole, sentence), query)
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
-            self.show_missing(title, answer, stores.maps.computing, is_late=stores.maps.is_late)
+            self.show_missing(title, answer, stores.computing, is_late=stores.maps.is_late)
             return
         head = Head(name.stack, name.layer or 0, name.head or 0)
         if name.layer is not None and name.head is not None and head in stores.labels.scores:

@@ -66,7 +66,7 @@ class LensPane(Pane):
         if isinstance(found, Table):
             self._show(found, title, shown.position)
         else:
-            show_missing_table(self, title, stores.tables, (LENS.name, query))
+            show_missing_table(self, title, stores, (LENS.name, query))
 
     def _show(self, table: Table, title: list[Part], position: int | None) -> None:
         """Draw a table; the cursor follows a change of the position at which the model predicts."""

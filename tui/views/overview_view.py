@@ -48,7 +48,7 @@ class OverviewPane(Pane):
 
     view = OVERVIEW
     has_scale = True
-    uses = ("selected", "overview", "epsilon", "text")
+    uses = ("selected", "measure", "mapped", "epsilon", "text")
     asks = ("spectra", "tables")
     foot_keys: ClassVar[Mapping[str, str]] = {
         "overview.choose": "Go in",
@@ -109,8 +109,8 @@ class OverviewPane(Pane):
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
         """Give the measure's cells, None for those that are still to come, and why there are none, if that is so."""
         if shown.overview in RANK_MEASURES:
-            if self._part is not None and stores.tables.is_asked(self._part):
-                stores.engine.give_up(f"growing {HEADS.name}")  # it may go through the whole model
+            if self._part is not None:
+                stores.tables.give_up(self._part)  # it may go through the whole model
             self._part = None
             if shown.selected is not None and not shown.selected.is_layer:
                 stores.spectra.get(shown.selected)  # ahead of the sweep

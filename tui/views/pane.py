@@ -227,7 +227,7 @@ class SentencePane(Pane):
         sentence = maps.sentence(shown)
         if isinstance(sentence, Sentence):
             return sentence
-        self.show_missing(title, sentence, maps.reading, is_late=maps.is_late)
+        self.show_missing(title, sentence, stores.reading, is_late=maps.is_late)
         return None
 
     @property

@@ -30,12 +30,7 @@ from tui.widgets.spectra import SpectraView
 
 
 class SpectraPane(Pane):
-    """Singular values over the baseline of chance, with a readout of the value under the cursor.
-
-    Attributes
-    ----------
-    is_without_curves : whether a message stands in the place of the curves, so that there is no scale to change.
-    """
+    """Singular values over the baseline of chance, with a readout of the value under the cursor."""
 
     view = "spectra"
     has_scale = True
@@ -54,7 +49,6 @@ class SpectraPane(Pane):
         self.left_out_line = LineOfText(classes="pane-left-out")
         super().__init__(self.graph, self.left_out_line)
         self._epsilon: float | None = None
-        self.is_without_curves = False
         self._other = ""
         self.left_out_line.display = False
 
@@ -77,7 +71,8 @@ class SpectraPane(Pane):
             theirs = spectra.get(name, distance, is_other=True) if stores.other else None
             trouble = str(theirs) if isinstance(theirs, EngineError) else ""
             self._epsilon, self._other = shown.epsilon, "" if trouble else stores.other
-            self._has_curves(True)
+            if self.message:
+                self.refresh_bindings()  # the key of the scale works again
             self.show_drawn(title)
             self._show_left_out("; ".join(filter(None, (spectra.why_not(name), trouble))))
             of_other = theirs if isinstance(theirs, Mapping) else {}
@@ -137,11 +132,10 @@ class SpectraPane(Pane):
             raise EngineError(f"one of the models lacks some matrices of {name}; nothing was written")
         return spectrum_table(own, other)
 
-    def _has_curves(self, has_curves: bool) -> None:
-        """Note whether there are curves, or will be, and offer the key of their scale only then."""
-        if self.is_without_curves is has_curves:
-            self.is_without_curves = not has_curves
-            self.refresh_bindings()
+    @property
+    def is_without_curves(self) -> bool:
+        """Whether a message stays in the place of the curves, so that there is no scale to change."""
+        return bool(self.message) and not self.is_waiting
 
     def _show_left_out(self, why: str) -> None:
         self.left_out_line.display = bool(why)
@@ -153,9 +147,9 @@ class SpectraPane(Pane):
 
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show the model's facts, or why there are no spectra, or none yet."""
-        self._has_curves(is_waiting)
         self._show_left_out("")
         super().show_message(title, message, is_waiting=is_waiting)
+        self.refresh_bindings()
 
     def replace_by(self, message: str) -> None:
         """Show it in the place of the curves."""

@@ -143,11 +143,6 @@ class Views(Container):
                 if is_displayed(pane) or (has_follower and pane is self.attention):
                     pane.draw_changes(self.session.shown, self.stores)
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether everything known is drawn, and no answer is on its way."""
-        return not self._is_to_draw and (self.stores is None or self.stores.is_idle)
-
     def draw_soon(self) -> None:
         """Draw the views once for all answers that arrive until then; may be called on any thread."""
         if not self._is_to_draw:
@@ -214,13 +209,12 @@ class Views(Container):
         if view in VIEWS and VIEWS[view].scope is Scope.MODEL:
             return
         self.overview.settle()
-        row, shown = self.row_head, self.session.shown
-        if row is None or row == shown.selected or view == shown.view:
+        target, shown = self.target_head, self.session.shown
+        if target == shown.selected or view == shown.view:
             return
-        if self.target_head == row:
-            if not is_step:
-                self._history.jump()
-            self.session.change(selected=row)
+        if not is_step:
+            self._history.jump()
+        self.session.change(selected=target)
 
     def action_visited(self, step: int) -> None:
         """Go back to the place visited before, or forward again."""
@@ -381,20 +375,14 @@ class Views(Container):
     def row_head(self) -> Head | None:
         """The head or whole layer of the row under the cursor in a table of heads with the focus; else None."""
         pane = self.rows_with_heads
-        return pane.head_here if pane is not None and pane.counts[0] else None
+        return None if pane is None else pane.head_here
 
     @property
     def target_head(self) -> Head | None:
         """The head or layer that keys act on: of the row a person moved to, else the selected one."""
-        row, active = self.row_head, self.active
-        is_chosen = isinstance(active, TablePane) and active.is_on_chosen_row
-        return row if is_chosen and row is not None else self.session.shown.selected
-
-    @property
-    def awaits_row(self) -> bool:
-        """Whether a table of heads has the focus and its rows are still to come."""
-        pane = self.rows_with_heads
-        return pane is not None and not pane.counts[0] and pane.is_unfinished | pane.is_waiting
+        rows = self.rows_with_heads
+        row = rows.head_here if rows is not None and rows.is_on_chosen_row else None
+        return row or self.session.shown.selected
 
     @property
     def rows_with_heads(self) -> TablePane | None:

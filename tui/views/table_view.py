@@ -14,7 +14,7 @@ from textual.widgets import Input
 from engine.values.attention import Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import NotFolded
-from engine.values.filters import HEAD_COLUMNS, Filter, FilterError, parse_filter
+from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head, head_text
 from engine.values.table import CHANCE, Cell, Row, Table, left_out_title
 from engine.values.views import (
@@ -45,7 +45,7 @@ from tui.views.pane import Pane
 from tui.widgets.field import last_word
 from tui.widgets.line import Line
 from tui.widgets.table_columns import PLACES
-from tui.widgets.table_grid import TableGrid
+from tui.widgets.table_grid import NO_ROWS, TableGrid
 
 
 def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
@@ -73,9 +73,10 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
     return parts
 
 
-def show_missing_table(pane: Pane, title: Sequence[Part], tables: TableStore, key: TableKey) -> None:
+def show_missing_table(pane: Pane, title: Sequence[Part], stores: Stores, key: TableKey) -> None:
     """Show an error, that a person stopped the table, or how far it is."""
-    found, told, grows = tables.peek(key), tables.told, VIEWS[key[0]].grows
+    tables, told, grows = stores.tables, stores.told, VIEWS[key[0]].grows
+    found = tables.peek(key)
     if found is None and tables.stopped == key:
         pane.show_message(title, how_to_go_on(pane))
         return
@@ -91,32 +92,20 @@ def how_to_go_on(pane: Pane) -> str:
     return f"stopped, {key_of(pane.app, f'app.{ring[0] if ring else pane.view}')} goes on"
 
 
-class RowHeads:
-    """Reads the heads of a table's rows.
-
-    Attributes
-    ----------
-    are_feeding : whether they are the heads that feed the head the table is about.
+def head_of(row: Row, columns: Sequence[str]) -> Head | None:
+    """Give the head or whole layer of a row; of two heads, the one that feeds the other; None where it has none.
 
     Examples
     --------
-    >>> str(RowHeads(("stack", "layer", "head", "value")).of(("decoder", 1, "3", 0.5)))
+    >>> str(head_of(("decoder", 1, "3", 0.5), ("stack", "layer", "head", "value")))
     'L1H3'
     """
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        found = next((each for each in reversed(HEAD_COLUMNS) if {"stack", *each} <= set(columns)), ())
-        self.are_feeding = found == HEAD_COLUMNS[-1]  # found first where a row names two heads
-        self._places = tuple(map(columns.index, ("stack", *found) if found else ()))
-
-    def of(self, row: Row) -> Head | None:
-        """Give the head or whole layer of a row; None where it has none."""
-        if not self._places:
-            return None
-        stack, layer, head = (row[place] for place in self._places)
-        if not isinstance(layer, int) or head is None:
-            return None
-        return Head(str(stack), layer, -1 if head == "all" else int(str(head)))
+    cells = dict(zip(columns, row, strict=False))
+    of = "from_" if "from_head" in cells else ""
+    layer, head = cells.get(f"{of}layer"), cells.get(f"{of}head")
+    if not isinstance(layer, int) or head is None:
+        return None
+    return Head(str(cells["stack"]), layer, -1 if head == "all" else int(str(head)))
 
 
 ALL = "all, with chance"
@@ -142,7 +131,6 @@ class TablePane(Pane):
     columns : that the filter can name.
     set_shown : the name of the set of columns on screen; empty for the first one.
     struck : heads that are off, whose rows are struck out.
-    is_folded : whether the gains of norms are folded into it.
     """
 
     asks = ("tables",)
@@ -168,15 +156,11 @@ class TablePane(Pane):
         self.columns = view.columns
         self.set_shown = ""
         self.struck: frozenset[Head] = frozenset()
-        self.is_folded = False
         self._kind = view
-        self._heads = RowHeads(view.columns)
         self._selected: Head | None = None
         self._title: tuple[Sequence[Part], Sequence[str]] = ((), ())
         self._said: Sequence[str] = ()
         self._pair: Sequence[Part] = ()
-        self._what_keys_need = (False, False, False)
-        """Whether escape stops work, the row has no head, and there are sets of columns."""
         self._agreeing: frozenset[str] = frozenset()
         self._filter = self._applied = parse_filter("", ())
         self._is_asked = self._is_wrong = False
@@ -197,7 +181,7 @@ class TablePane(Pane):
         tables, title, off = stores.tables, self._title_of(shown, stores), frozenset(shown.off.heads)
         if off != self.struck:
             self.struck = off
-            self.grid.strikes = (lambda row: self._heads.of(row) in off) if self.has_heads else None
+            self.grid.strikes = (lambda row: self._head_of(row) in off) if self.has_heads else None
             self.grid.refresh()
             self.read_out()
         query = table_query(shown, self._kind, self._cell, is_comparing=stores.engine.is_comparing)
@@ -206,17 +190,13 @@ class TablePane(Pane):
         elif query is None:
             self._show_no_place(title, shown.selected)
         elif isinstance(found := tables.get(key := (self.view, query)), Table):
-            self.is_folded = query.fold_norm
             self.show(title, found, shown.selected, () if tables.is_complete(key) else self._state(key, tables))
         elif isinstance(found, NotFolded):
             title = self._title_of(replace(shown, folds=False), stores)
             self.show_message(title, f"{found.what}; {key_of(self.app, 'table.fold')} unfolds norms")
         else:
-            show_missing_table(self, title, tables, key)
-        needed = tables.stoppable is not None, self.is_on_row_of_no_head, len(self._sets) > 1
-        if needed != self._what_keys_need:
-            self._what_keys_need = needed
-            self.refresh_bindings()
+            show_missing_table(self, title, stores, key)
+        self.refresh_bindings()
 
     def _title_of(self, shown: Shown, stores: Stores) -> list[Part]:
         return table_title(shown, self._kind, stores)
@@ -235,7 +215,9 @@ class TablePane(Pane):
         if not is_swept(key):
             said = "" if progress is None or progress.finished else f" {progress_text(progress)}"
             return f"{COMPUTING}{said}", COMPUTING
-        done = "" if progress is None else f"{progress.done} of {quantity(progress.total, 'layer')}, "
+        done = ""
+        if progress is not None and not progress.finished:
+            done = f"{progress.done} of {quantity(progress.total, 'layer')}, "
         if tables.stopped == key:
             return f"{done}{how_to_go_on(self)}", how_to_go_on(self), "stopped"
         return f"{done}{key_of(self.app, 'app.leave')} stops", done.removesuffix(", ")
@@ -290,7 +272,7 @@ class TablePane(Pane):
         }  # fmt: skip
         if "off" in table.columns:
             off = table.columns.index("off")
-            if rows and all(str(row[off]).rpartition(".")[2] == str(self._heads.of(row)) for row in rows):
+            if rows and all(str(row[off]).rpartition(".")[2] == str(self._head_of(row)) for row in rows):
                 agreeing.add("off")
         if "note" in table.columns and not any(row[table.columns.index("note")] for row in rows):
             agreeing.add("note")
@@ -344,7 +326,7 @@ class TablePane(Pane):
         if of is not None and kind.scope is Scope.LAYER:
             of = of.whole_layer
         subject = subject_of(of, shown.distance if "distance" in kind.options else None)
-        return self.selected_stack, subject + "-folded" * self.is_folded
+        return self.selected_stack, subject + "-folded" * (shown.folds and "fold_norm" in kind.options)
 
     def table_on_screen(self) -> Table:
         """Give the rows and columns on screen, as they are sorted."""
@@ -369,7 +351,10 @@ class TablePane(Pane):
     def head_here(self) -> Head | None:
         """The head or whole layer of the row under the cursor; of a row of two heads, the one that feeds the other."""
         row = self.grid.whole_row
-        return None if self.shown is None or row is None else self._heads.of(row)
+        return None if self.shown is None or row is None else self._head_of(row)
+
+    def _head_of(self, row: Row) -> Head | None:
+        return head_of(row, self._kind.columns)
 
     @property
     def is_on_row_of_no_head(self) -> bool:
@@ -380,11 +365,11 @@ class TablePane(Pane):
     def is_on_chosen_row(self) -> bool:
         """Whether a person moved to the row, or filtered, in a table that is not about heads that feed another."""
         is_filtered = self.current_filter is not None and not self._is_selected_hidden
-        return not self._heads.are_feeding and (self.grid.is_moved or is_filtered)
+        return "from_head" not in self._kind.columns and (self.grid.is_moved or is_filtered)
 
     def heads_on_screen(self) -> tuple[Head, ...]:
         """List the heads of the rows on screen, each once."""
-        heads = (self._heads.of(self.grid.rows[place]) for place in self.grid.order)
+        heads = (self._head_of(self.grid.rows[place]) for place in self.grid.order)
         return tuple(dict.fromkeys(head for head in heads if head is not None and not head.is_layer))
 
     @property
@@ -393,7 +378,7 @@ class TablePane(Pane):
         left, rows = self.counts
         if left:
             return "this row has no head; select one in the tree"
-        return self._why_none if rows else "no rows yet; wait, then switch a head"
+        return self._why_none if rows else NO_ROWS
 
     # --- above and below the table
 

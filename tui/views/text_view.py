@@ -123,7 +123,7 @@ class TextPane(SentencePane):
         if isinstance(lines, MapLines):
             self._colour_texts(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
         else:
-            self.show_missing(title, lines, maps.computing, is_late=maps.is_late)
+            self.show_missing(title, lines, stores.computing, is_late=maps.is_late)
 
     def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
         ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)

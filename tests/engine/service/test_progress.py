@@ -318,7 +318,7 @@ async def test_escape_stops_a_sweep_that_says_how_far_it_is_and_then_clears_the_
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_back(monkeypatch, tables, "table")
+        free, begun = hold_back(monkeypatch, tables, "table_states")
         await pilot.press("9")
         await until(pilot, lambda: [name for _, name, _ in begun] == ["ablation"])
         pane = active_table(app)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +44,6 @@ async def test_a_screen_that_is_closed_twice_leaves_the_one_below(folder: Path) 
         await settle(pilot)
         assert len(app.screen_stack) == 1
         assert app.unexpected_error is None
-
-
-async def test_a_late_escape_on_the_opening_screen_keeps_the_new_model_open() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        await pilot.press("B")
-        chooser, before = app.screen, app.engine
-        assert isinstance(chooser, ChooserScreen)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.screen is not chooser)
-        await chooser.run_action("leave")  # as escape does that was on its way when the screen closed
-        await settle(pilot)
-        head = app.session.shown.selected
-        assert head is not None
-        assert app.engine is not before
-        spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
-        assert len(spectra) == 6
 
 
 async def test_a_view_left_at_once_does_not_take_the_focus_back() -> None:
@@ -134,33 +117,6 @@ async def test_keys_typed_before_the_views_exist_are_done_then(tiny_model: TinyM
         await see(pilot, selected="L0H2", view="ranks", focus="view")
 
 
-async def test_a_selection_before_the_first_head_is_shown_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = Explorer._wait_for_frame
-
-    async def later(app: Explorer) -> None:
-        monkeypatch.setattr(Explorer, "_wait_for_frame", drawn)
-        app.session.change(selected=None)  # as `home` does
-        await drawn(app)
-
-    monkeypatch.setattr(Explorer, "_wait_for_frame", later)
-    async with explorer("demo", head="L0H1") as (app, pilot):
-        await see(pilot, selected="None")
-        assert list(disagreements(app)) == []
-        assert app.is_idle, "the rest of the model has been asked for, and is there"
-
-
-async def test_callbacks_after_a_refresh_are_not_lost_with_their_screen(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        for key in ("question_mark", "ctrl+p"):
-            await press(pilot, key)
-            over, done = app.screen, list[str]()
-            over._callbacks.append((partial(done.append, key), app))  # as `call_after_refresh` leaves it
-            over.dismiss()
-            await until(pilot, partial(bool, done))
-            await settle(pilot)
-            assert app.screen is not over
-
-
 async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     first_shown, may_open = Explorer._first_shown, asyncio.Event()
 
@@ -169,7 +125,7 @@ async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, mo
         return await first_shown(app, *given)
 
     monkeypatch.setattr(Explorer, "_first_shown", later)
-    before = {"view": "ranks", "text": "the one of before", "overview": "qk_stable_rank", "measure": "stable_rank"}
+    before = {"view": "ranks", "text": "the one of before", "mapped": "qk", "measure": "stable_rank"}
     monkeypatch.setattr("tui.app.explorer.recall", lambda key, outline: before)
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:

@@ -13,7 +13,6 @@ from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
 from tests.engine.service.test_progress import hold_back
 from tests.tui.explorer import (
-    active,
     active_table,
     explorer,
     foot,
@@ -26,8 +25,6 @@ from tests.tui.explorer import (
     until,
     words,
 )
-from tui.state.session import Side
-from tui.views.compare_view import ComparePane
 
 TEXT = "the cat sat on the mat and the dog"
 
@@ -50,37 +47,30 @@ async def test_norms_that_cannot_be_folded_are_not_said_to_be_folded(tiny_model:
         await see(pilot, "unbound:table.fold", no_text="no norm before")
 
 
-async def test_keys_that_go_no_farther_say_so() -> None:
-    async with explorer("demo", head="L0H0", text=TEXT) as (app, pilot):
-        await see(pilot, "8", ".", foot="this is the last of ")
-        await see(pilot, ",", no_text="this is")
-        await see(pilot, *"," * 30, foot="this is the first of ")
-        await press(pilot, "unbound:app.tree", "P", "]", "C", "C")
-        for side in (Side.MAPS, Side.DIFFERENCE):
-            assert active(app, ComparePane).side is side
-            await see(pilot, "unbound:app.distance", says="maps have no distance; C shows spectra, which have one")
-            assert app.session.shown.distance is None
-            await press(pilot, "C")
-        await press(pilot, "unbound:app.distance")
-        assert app.session.shown.distance == 0
-
-
-async def test_the_last_epsilon_and_the_largest_weight_are_named(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await see(pilot, "T", "enter", says="no weights yet; wait for the map")
-        for key, end in (("plus", "largest"), ("minus", "smallest")):
-            await press(pilot, "2", *[key] * 30)
-            epsilon = f"ε {app.session.shown.epsilon:g}"
-            assert foot(app) == f"{epsilon} is the {end} that the keys go to"
-            assert epsilon in title(app)
-    async with explorer("demo", head="L1H0", text="the cat sat on the mat") as (app, pilot):
-        await press(pilot, "T")
-        seen = []
-        while app.views.attention.heatmap.cursor not in seen:
-            seen.append(app.views.attention.heatmap.cursor)
-            await press(pilot, "enter")
-        assert foot(app) == "this token has the largest weight"
-        assert len(seen) < 8
+async def test_keys_that_do_nothing_say_why_in_a_line() -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        for keys, said in (
+            ("unbound:app.by_mean", "no head is off; space switches one off, now by its mean"),
+            ("O", "all heads are on"),
+            ("3 >", "each cell is a single weight"),
+            ("<", "the whole map is in view"),
+            ("unbound:heatmap.fit", "the whole map is in view; each cell is a single weight"),
+            ("unbound:heatmap.pooling", "each cell is a single weight"),
+            ("T" + " enter" * 8, "this token has the largest weight"),
+            ("8 .", "this is the last of "),
+            (", " * 30, "this is the first of "),
+            ("2" + " +" * 30, "ε 0.5 is the largest that the keys go to"),
+            ("- " * 30, "ε 0.001 is the smallest that the keys go to"),
+            ("P ] C C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
+            ("C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
+            ("unbound:app.tree gg 1 s", "nothing on screen has a scale; "),
+            ("unbound:app.baseline", "only spectra of a head or a layer show chance; choose one"),
+            ("unbound:app.distance", "QK at a distance needs "),
+        ):
+            await see(pilot, *keys.split(), foot=said)
+        assert app.session.shown.distance is None
+        await see(pilot, *":L1H0", "enter", "3", "i", "ctrl+u", *("a b " * 40), "enter", foot="< Zoom out")
+        await see(pilot, "unbound:heatmap.fit", foot="> Zoom  ⏎ Largest")
 
 
 async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model: TinyModel) -> None:
@@ -153,9 +143,10 @@ async def test_keys_about_a_row_say_that_there_is_none_yet(
         await type_keys(pilot, *"ww")
         active_table(app).filter_by("layer = 1 and head > 1 and ov_stable_rank > 0")  # no row of the selected head
         await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        assert "computing …" in title(app)
         for key in ("P", "space", "enter", "j", "o"):
             await type_keys(pilot, key)
-            assert ("no rows yet" if key == "P" else "no row") in foot(app), key
+            assert "no row" in foot(app), key
         free.set()
         await settle(pilot)
         assert not app.session.shown.pins
@@ -164,9 +155,9 @@ async def test_keys_about_a_row_say_that_there_is_none_yet(
 
 
 async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0") as (_, pilot):
         for view, said in (("3", "no map yet"), ("T", "no text yet"), ("A", "no maps yet")):
-            await type_keys(pilot, view)
+            await press(pilot, view)
             for key in ("j", "l", "pagedown", "G"):
-                await type_keys(pilot, key)
-                assert said in foot(app), (view, key)
+                await see(pilot, key, foot=said)
+        await see(pilot, "T", "enter", says="no weights yet; wait for the map")

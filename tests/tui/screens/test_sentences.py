@@ -24,6 +24,7 @@ from tests.tui.explorer import active_table, explorer, notices, press, screen_te
 from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
+from tui.state.overview_measures import overview_fields
 from tui.state.sentences import Sentences
 
 
@@ -300,7 +301,7 @@ async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyMod
             assert app.views.active.has_focus_within, keys
         for measure, view in (("entropy", "overview"), ("ov_energy_rank", "attention")):
             await type_keys(pilot, "colon", *"overview", "enter")
-            app.session.change(overview=measure)
+            app.session.change(**overview_fields(measure))
             await settle(pilot)
             await press(pilot, "i", *f"of {measure}", "enter")
             assert app.views.active.view == view

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 
-import pytest
-
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import Superseded
 from tests.tui.explorer import LOOK, PATIENCE
 from tui.state.store import Store
 
@@ -31,32 +29,11 @@ class Asked:
         self.has_arrived.clear()
 
 
-async def test_a_missing_answer_is_asked_for_once_and_its_arrival_is_announced() -> None:
-    asked = Asked()
-    assert asked.store.get("a") is None
-    assert asked.store.get("a") is None
-    asked.future.set_result(1)
-    await asked.arrival()
-    assert asked.store.get("a") == 1
-    assert asked.asked == ["a"]
-
-
-async def test_an_error_is_the_answer_and_an_unexpected_one_is_raised() -> None:
-    asked = Asked()
-    for key, error in (("a", EngineError("no a")), ("b", ZeroDivisionError())):
-        asked.store.get(key)
-        asked.future.set_exception(error)
-        await asked.arrival()
-    assert str(asked.store.get("a")) == "no a"
-    with pytest.raises(ZeroDivisionError):
-        asked.store.get("b")
-
-
 async def test_replaced_work_is_asked_for_again_and_not_announced() -> None:
     asked = Asked()
     asked.store.get("a")
     asked.future.set_exception(Superseded("replaced"))
-    while not asked.store.is_idle:
+    while asked.store._asked:
         await asyncio.sleep(LOOK)
     assert asked.store.get("a") is None
     assert not asked.has_arrived.is_set()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +16,19 @@ import pytest
 import transformers
 from textual.pilot import Pilot
 
+from engine.analysis import predictions, tables
+from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.table import Kind, Table, kind_of
+from engine.values.outline import LayerOutline
+from engine.values.table import Groups, Kind, kind_of
 from engine.values.views import LENS, PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, written
 from tests.opening import edited_weights, open_on_thread, worked_out
 from tests.tui.explorer import (
+    LOOK,
     active,
     active_table,
     command,
@@ -42,6 +46,7 @@ from tests.tui.explorer import (
     title,
     type_keys,
     until,
+    until_shown,
 )
 from tests.tui.views.test_tables import asked, rows
 from tui.app.explorer import Explorer
@@ -129,23 +134,26 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Pat
 
 async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2", with_head=True, num_hidden_layers=3)
-    table, layers = Engine.table, []
+    of_layer, may_go_on = predictions._ablation_of_layer, threading.Event()
+
+    def slowly(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+        while layer.layer == 2 and not may_go_on.wait(LOOK):
+            yield None
+        yield from of_layer(model, layer, query)
+
+    monkeypatch.setattr(predictions, "_ablation_of_layer", slowly)
+    monkeypatch.setattr(tables, "PAUSE", 0.0)
+    monkeypatch.setattr(tables, "SHARE", 0)
     async with explorer(model, text=TEXT) as (app, pilot):
-
-        def watched(engine: Engine, name: str, query: Query, view: str = "") -> Future[Table]:
-            layers.append(query.layer)
-            if len(layers) == 3:
-                app.main.action_leave()  # what escape does, while a layer is being worked out
-            return table(engine, name, query, view)
-
-        monkeypatch.setattr(Engine, "table", watched)
-        await see(pilot, "9", text="2 of 3 layers, stopped, 9 goes on")
+        await type_keys(pilot, "9")
+        await until_shown(pilot, "2 of 3 layers, esc stops")
+        await see(pilot, "escape", text="2 of 3 layers, stopped, 9 goes on")
         assert {row[1] for row in rows(shown_table(app))} == {0, 1}
         await filter_table(pilot, "change>9")
         await see(pilot, title="ablation  stopped, 9 goes on  0 of 8 so far  change>9")
         await see(pilot, "escape", no_text="so far")  # all rows again
-        await press(pilot, "escape")
-        assert app.focused is app.main.tree_widget, "with nothing to stop it goes back to the tree"
+        await see(pilot, "escape", focus="tree")  # with nothing to stop
+        may_go_on.set()
         await press(pilot, "9")
         expected = asked(model, "ablation", Query(text=TEXT))
         assert rows(shown_table(app)) == expected
@@ -269,13 +277,6 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await filter_table(pilot, "difference > 0 and rank_other = 1")
         assert pane.counts == (1, len(rows))
         assert f"--vs {other}" in app.main.exporting.command()
-        alone = table.with_frame(table.frame[:, : len(PREDICTIONS.columns)])
-        for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
-            pane.show((), shows, None, ())
-            await pilot.pause()
-            assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
-        await filter_table(pilot, "difference > 0 and rank_other = 1")
-        assert pane.counts == (1, len(rows))
         await press(pilot, "escape")
         app.main.exporting.folder = tmp_path
         await press(pilot, "e", "w")
