@@ -30,7 +30,7 @@ from tests.tui import monkey_actions as actions
 from tests.tui.explorer import LOOK, PATIENCE, screen_text, settle, waited_for
 from tests.tui.invariants import compare, disagreements, unanswered
 from tests.tui.monkey_actions import has_ended
-from tests.tui.monkey_checks import drawn_otherwise, said_twice, silent
+from tests.tui.monkey_checks import drawn_otherwise, said_twice
 from tests.tui.painted_explorer import PaintedExplorer, stale, styled_otherwise
 from tui.app.start import Start
 from tui.screens.chooser import ChooserScreen
@@ -64,19 +64,13 @@ class Monkey:
     seed : of the random choices.
     models : opened in turns.
     rests : the probability, after a few keys, that everything has to come to rest.
-    tries_keys : whether it also presses every key at the foot now and then.
-
-    Attributes
-    ----------
-    found : the keys at the foot that did nothing and did not say why.
     """
 
-    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03, tries_keys: bool = False) -> None:
+    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03) -> None:
         self._random, self._seed = random.Random(seed), seed
         self._models, self._model = models, models[0]
-        self._rests, self._tries_keys = rests, tries_keys
+        self._rests = rests
         self._done: deque[str] = deque(maxlen=LAST)
-        self.found: list[str] = []
         self.pressed = self.opened = self.switched = self.resized = 0
         self._due, self._seen, self._drawn, self._frame = EVERY, 0, 0, FRAMES[0]
 
@@ -169,14 +163,14 @@ class Monkey:
                     raise self._report(wrong)
             if self.pressed >= self._due:
                 self._due = self.pressed + EVERY
-                await self._look_with_keys(app, pilot)
+                await self._draw_again(app, pilot)
                 await self._type(app, "escape", "escape", "escape")
                 await self._switch(app, pilot)
                 await self._await_model(app)
                 await self._rest(app, pilot)
             elif self._random.random() < self._rests:
                 await self._rest(app, pilot)
-        await self._look_with_keys(app, pilot)
+        await self._draw_again(app, pilot)
         await self._still_answers(app, pilot)
 
     def _draw(self, app: PaintedExplorer) -> None:
@@ -281,15 +275,12 @@ class Monkey:
             await pilot.pause(0.1)
         raise self._report(wrong[0])
 
-    async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
-        """Check that drawing again changes nothing; if asked for, note the keys at the foot that do nothing."""
+    async def _draw_again(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Check that drawing everything again changes nothing."""
         if has_ended(app):
             return
-        rest, press = partial(self._rest, app, pilot), partial(self._type, app)
-        async for wrong in drawn_otherwise(app, press, rest):
+        async for wrong in drawn_otherwise(app, partial(self._type, app), partial(self._rest, app, pilot)):
             raise self._report(wrong)
-        if self._tries_keys:
-            self.found += [str(self._report(wrong)) async for wrong in silent(app, press, rest)]
 
     async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Check that heads and help are shown, and that the engine computes what a new one does."""
@@ -325,7 +316,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keys", type=int, default=20000)
     parser.add_argument("--rests", type=float, default=0.03)
-    parser.add_argument("--try-keys", action="store_true", help="press every key that the line at the foot shows, too")
     parser.add_argument("models", nargs="*", default=["demo"])
     asked = parser.parse_args()
     models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
@@ -333,12 +323,10 @@ def main() -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"  # what is typed may be a model's name
         os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
         os.chdir(home)  # where exports go
-        monkey = Monkey(asked.seed, models, asked.rests, asked.try_keys)
+        monkey = Monkey(asked.seed, models, asked.rests)
         began, used = time.monotonic(), time.process_time()
         asyncio.run(monkey.play(asked.keys))
     took = f"{time.monotonic() - began:.0f} s, {time.process_time() - used:.0f} s of them at work"
-    for found in monkey.found:
-        print(found, end="\n\n")
     print(f"seed {asked.seed}: {monkey.pressed} keys, {monkey.opened} explorers, {monkey.switched} switches, {took}")
 
 

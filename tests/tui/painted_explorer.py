@@ -23,18 +23,12 @@ from tui.toolkit.output import Difference
 
 
 class PaintedExplorer(Explorer):
-    """Keeps a picture of its output, and counts its messages and the bytes written."""
+    """Keeps a picture of its output, and counts the bytes written."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.picture = TerminalPicture()
-        self.told = 0
         self.written = 0
-
-    def notify(self, message: str, **named: Any) -> None:
-        """Count the message, and show it."""
-        self.told += 1
-        super().notify(message, **named)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from textual.events import Key
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -158,23 +157,3 @@ async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyM
         node = app.main.tree_widget.cursor_node
         assert node is not None
         assert node.data == app.session.shown.selected
-
-
-async def test_the_second_of_two_views_shown_at_once_has_the_focus(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
-        await press(pilot, "3", "x")
-        for keys, view in (("1x", "explain"), ("34", "circuits"), ("42", "ranks"), ("88", "lens")):
-            for key in keys:
-                bound = app.screen.active_bindings[key]
-                await app.run_action(bound.binding.action, bound.node)
-            await see(pilot, view=view, focus="view")
-
-
-@pytest.mark.parametrize("keys", [("pageup",), ("enter", "enter", "enter")])
-async def test_the_palette_takes_any_key_however_early(tiny_model: TinyModel, keys: tuple[str, ...]) -> None:
-    async with explorer(tiny_model("llama"), size=(60, 13)) as (app, pilot):
-        await type_keys(pilot, "ctrl+p", "b")
-        for key in keys:
-            app.post_message(Key(key, None))
-        await settle(pilot)
-        assert app.unexpected_error is None

@@ -6,13 +6,10 @@ import re
 
 import pytest
 
-from engine.service.engine import Engine
 from tests.cli.test_settings import call, configure
 from tests.conftest import TinyModel
 from tests.opening import run_apart
 from tests.tui.explorer import explorer, foot, notices, press, screen_text, see, type_keys
-from tui.app.explorer import Explorer
-from tui.app.main_screen import MainScreen
 from tui.app.start import Start
 from tui.screens.palette import Palette
 from tui.state.marked_heads import how_to_pin
@@ -57,31 +54,6 @@ async def test_a_removed_key_does_nothing_and_is_named_nowhere() -> None:
             assert said not in screen_text(app)
         await press(pilot, "escape", *":zoom", "enter")
         assert app.views.has_class("-zoomed")  # by its name it can be done all the same
-
-
-async def test_the_foot_shows_the_first_of_several_keys() -> None:
-    config = configure('[keys]\napp.quit = "q,ctrl+w"\napp.sentence = ["f7", "i"]\n')
-    async with explorer("demo", start=Start("demo", config=config)) as (app, _):
-        assert foot(app).endswith("q Quit")
-        assert "f7 Sentence" in foot(app)
-
-
-async def test_the_first_frame_names_the_configured_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = configure('[keys]\napp.sentence = "f2"\napp.quit = "Q"\n')
-    seen: list[str] = []
-    make_views = MainScreen.make_views
-
-    async def late(main: MainScreen, engine: Engine, start: Start) -> None:
-        assert isinstance(main.app, Explorer)
-        seen.extend((screen_text(main.app), foot(main.app)))
-        await make_views(main, engine, start)
-
-    monkeypatch.setattr(MainScreen, "make_views", late)
-    async with explorer("demo", start=Start("demo", config=config)):
-        first, line = seen
-    assert "f2: type a sentence, Enter reads it" in first
-    assert "f2 Sentence" in line
-    assert line.endswith("? Help  Q Quit")
 
 
 async def test_configured_keys_work_and_are_shown_at_the_foot_and_in_the_help(tiny_model: TinyModel) -> None:

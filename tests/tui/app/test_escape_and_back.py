@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from engine.analysis import tables
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, settle, title, type_keys, until
+from tests.tui.explorer import active_table, explorer, press, screen_text, see, title
 
 
 async def test_escape_removes_a_filter_before_it_goes_to_the_tree(tiny_model: TinyModel) -> None:
@@ -65,65 +60,8 @@ async def test_a_table_shown_again_is_scrolled_as_before(keys: str, monkeypatch:
         assert screen_text(app).splitlines()[2:-3] == seen
 
 
-async def test_a_table_shown_again_scrolls_to_its_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.state.places.REST", 0.0)
-    async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
-        await press(pilot, "8")
-        table = active_table(app).grid
-        await see(pilot, *"G3", slowly=True)
-        table.go_to(1)
-        assert table.scroll_offset.y > 1, "nobody sees it"
-        await press(pilot, "8")
-        assert table.scroll_offset.y == 1
-
-
-async def test_the_overview_shown_again_scrolls_no_more_than_necessary() -> None:
-    async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
-        canvas = app.views.overview.map
-        for layer, top in (("1", 0), ("2", 0), ("3", 1)):
-            await press(pilot, "1", "colon", *f"L{layer}H3", "enter")
-            assert not canvas.size
-            await press(pilot, "w")
-            assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
-
-
-async def test_a_table_says_that_it_is_computed_and_how_far(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    has_looked, states = threading.Event(), tables.table_states
-
-    def slowly(*asked: Any) -> Iterator[Any]:
-        for state in states(*asked):
-            yield state
-            while isinstance(state, tuple) and state[1].total and not has_looked.wait(0.01):
-                yield None
-
-    monkeypatch.setattr(tables, "table_states", slowly)
-    monkeypatch.setattr(tables, "PAUSE", 0.0)
-    monkeypatch.setattr(tables, "SHARE", 0)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_keys(pilot, "w", "w")
-        await until(pilot, lambda: active_table(app).shown is not None)
-        assert "computing …" in title(app)
-        await until(pilot, lambda: "layers" in title(app))
-        assert "1 / 2 layers" in title(app)
-        has_looked.set()
-        await settle(pilot)
-        assert "computing" not in title(app)
-
-
 async def test_the_foot_offers_back_only_with_a_history() -> None:
     async with explorer("demo", head="L0H0", size=(160, 50)) as (_, pilot):
         await see(pilot, no_text="H Back")
         await see(pilot, "1", "colon", *"L1H3", "enter", "unbound:app.tree", text="H Back")
         await see(pilot, "H", "H", "H", no_text="H Back")
-
-
-async def test_the_cursors_row_stays_in_view_when_the_terminal_shrinks() -> None:
-    async with explorer("demo", size=(80, 30)) as (app, pilot):
-        await press(pilot, *"wwG")
-        grid = active_table(app).grid
-        for height in (20, 12):
-            await resize(pilot, 80, height)
-            assert grid.cursor[0] == 31
-            assert 0 <= 31 - grid.scroll_offset.y < grid.rows_in_view

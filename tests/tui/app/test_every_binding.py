@@ -11,7 +11,6 @@ from tui.app.keymap import classes_with_keys
 from tui.screens.palette import Palette
 from tui.screens.sentences_screen import SentencesScreen
 from tui.views.tree import HeadTree
-from tui.widgets.field import EDITING, OF_EDITING, Field
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.key_line import KeyLine
 from tui.widgets.menu import Menu
@@ -40,19 +39,6 @@ def test_moving_is_alike_in_all_that_can_be_moved_in() -> None:
     for kind in (*movable, Heatmap, SpectraView):
         assert kind._merge_bindings().key_to_bindings.keys() >= MOVING | LETTERS, kind
     assert Menu._merge_bindings().key_to_bindings.keys() >= MOVING
-
-
-async def test_a_distance_is_changed_by_its_names_and_nothing_moves() -> None:
-    async with explorer("demo", head="L0H1", text="the cat") as (app, pilot):
-        await type_keys(pilot, "unbound:app.distance")
-        farther, nearer = "unbound:app.farther", "unbound:app.nearer"
-        for view in ("unbound:app.tree", "1", "2", "3", "4", "w", "T", "A"):
-            await press(pilot, view)
-            focused, selected = app.focused, app.session.shown.selected
-            for key, distance in ((farther, 1), (farther, 2), (nearer, 1), (nearer, 0)):
-                await press(pilot, key)
-                shown = app.session.shown
-                assert (shown.distance, shown.selected, app.focused) == (distance, selected, focused), view
 
 
 async def test_enter_opens_and_closes_a_layer() -> None:
@@ -85,7 +71,7 @@ EDITS = (
 
 async def test_a_line_is_edited_alike_wherever_one_is_typed_into() -> None:
     async with explorer("demo", head="L0H1") as (app, pilot):
-        for begin in ("i", "slash", "colon", "4 slash"):
+        for begin in ("i", "slash", "colon", "4 slash", "ctrl+p"):
             await type_keys(pilot, "unbound:app.tree", *begin.split())
             field = app.focused
             assert isinstance(field, Input)
@@ -109,19 +95,4 @@ async def test_boxes_have_their_keys_too() -> None:
         assert "Back" in foot(app)
         assert app.screen_stack[0].query_one(KeyLine).display
         await press(pilot, "escape")
-        assert len(app.screen_stack) == 1
-
-
-async def test_the_palettes_field_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
-    async with explorer("demo", head="L0H1") as (app, pilot):
-        await type_keys(pilot, "ctrl+p", *"one two")
-        field = app.screen.query_one(Field)
-        edits = {each.binding.id for each in app.screen.active_bindings.values() if each.node is field}
-        assert edits == {f"{OF_EDITING}{name}" for name, *_ in EDITING}
-        await type_keys(pilot, "alt+backspace")
-        assert field.value == "one "
-        app.set_keymap({f"{OF_EDITING}delete_word_left": "f9"})
-        await type_keys(pilot, "alt+backspace", "f9")
-        assert field.value == "", "by its new key alone"
-        await press(pilot, "ctrl+c")
         assert len(app.screen_stack) == 1

@@ -7,7 +7,7 @@ from textual import events
 
 from tests.conftest import TinyModel
 from tests.tui.app.test_switching_models import change_to
-from tests.tui.explorer import click, explorer, mouse_event, opening_screen, press, resize, see, settle, type_keys
+from tests.tui.explorer import click, explorer, mouse_event, opening_screen, press, resize, see, type_keys
 from tests.tui.invariants import disagreements
 
 
@@ -52,46 +52,6 @@ async def test_a_model_without_the_zoomed_view_focuses_another_view(tiny_model: 
         await change_to(pilot, tiny_model("gpt2"))
         assert not app.main.tree_widget.display
         assert not list(disagreements(app))
-
-
-async def test_a_closing_screen_gives_the_focus_to_a_visible_view() -> None:
-    async with explorer("demo") as (app, pilot):
-        await type_keys(pilot, "z")
-        app.post_message(events.AppBlur())
-        await settle(pilot)
-        app.action_help()
-        await settle(pilot)
-        app.post_message(events.AppFocus())
-        await press(pilot, "escape")
-        assert not list(disagreements(app))
-
-
-async def test_a_click_on_a_view_that_is_just_being_replaced_leaves_the_focus() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        await press(pilot, "2")
-        ranks = app.views.ranks.grid
-        x, y = ranks.region.x + 2, ranks.region.y + 2
-        app.views.go_to("overview")
-        assert app.screen.get_widget_at(x, y)[0] is ranks, "it is on screen still"
-        app.screen._forward_event(mouse_event(events.MouseDown, x, y))
-        assert app.focused is app.views.overview.map
-        await settle(pilot)
-        assert app.focused is app.views.overview.map
-
-
-async def test_the_view_gets_the_focus_if_its_owner_went_during_another_window() -> None:
-    async with explorer("demo") as (app, pilot):
-        await type_keys(pilot, "2")
-        table = app.focused
-        app.app_focus = False
-        await pilot.pause()
-        assert not app.query("*:focus")
-        app.views.go_to("spectra", takes_focus=False)
-        await pilot.pause()
-        app.app_focus = True
-        await pilot.pause()
-        assert app.focused is not table
-        assert app.views.active.has_focus_within
 
 
 @pytest.mark.parametrize("size", [(40, 12), (160, 50)])

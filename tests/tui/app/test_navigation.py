@@ -101,14 +101,6 @@ def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones() -> 
     assert [visited(-1), visited(-1)] == [3, 0]
 
 
-def test_a_place_left_by_a_jump_counts_however_short_the_stay() -> None:
-    history = PlaceHistory(lambda: 0.0)
-    history.move((head(0, 0), "changes"))
-    history.jump()
-    history.move((head(3, 1), "changes"))
-    assert history.step(-1) == (head(0, 0), "changes")
-
-
 async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_first_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await see(pilot, "colon", *"L1H3", "enter", selected="L1H3", view="spectra", focus="tree")

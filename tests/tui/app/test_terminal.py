@@ -190,16 +190,6 @@ def test_a_signal_restores_the_terminal_of_a_survey(tmp_path: Path) -> None:
         assert_restored(terminal)
 
 
-def test_a_survey_is_drawn_when_standard_error_goes_to_a_file(tmp_path: Path) -> None:
-    (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
-    with Terminal(
-        "sh", "-c", f"{shlex.quote(COMMAND)} {shlex.quote(str(tmp_path))} 2> {tmp_path / 'said'}"
-    ) as terminal:
-        terminal.wait_for("waiting for the survey's first checkpoint")
-        leave(terminal)
-    assert (tmp_path / "said").read_text(encoding="utf-8") == ""
-
-
 def test_without_a_model_the_demo_is_offered() -> None:
     with Terminal(COMMAND) as terminal:
         terminal.wait_for("shipped with attn-tui")
@@ -245,17 +235,3 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_go_to_the_map(tiny_
         terminal.settle()
         terminal.ask("kk", "4  on")  # the name of the row to which the cursor has come
         assert "matj" not in terminal.text(0)
-
-
-def test_closing_the_terminal_during_an_export_leaves_no_file(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("llama", max_position_embeddings=2600)
-    text = " ".join(["cat dog"] * 1280)
-    there = ("sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path))
-    with Terminal(*there, COMMAND, str(folder), "--text", text, "--head", "L0H0", columns=160, rows=40) as terminal:
-        terminal.wait_for("max of")
-        terminal.send("3")
-        terminal.settle()
-        terminal.ask("ev", "writing")
-        os.kill(terminal.process, signal.SIGHUP)
-        assert terminal.exit_code() is not None
-    assert [each.name for each in tmp_path.iterdir() if "attention" in each.name] == []

@@ -169,41 +169,32 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
 async def test_the_maps_of_a_long_sentence_come_pooled(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama", max_position_embeddings=1024), text=LONG, ascii_only=True) as (app, pilot):
         tokens = len(app.engine.read(LONG).result().ids)
-        assert tokens > 512
 
         def whole(head: int) -> NDArray[np.float32]:
             return app.engine.whole_map(MapQuery(LONG, MapName("decoder", 0, head))).result().weights
 
         await press(pilot, "A")
         pane = heads_of(app)
-        for scale in ("log", "root"):
-            assert pane.maps.scale == scale
-            assert f" {scale} " in f" {shown(pane.legend_line)}"
-            await press(pilot, "s")
+        assert pane.maps.scale == "log"
         block = pane.maps._tiles.block
         assert block > 1
         for number, pooled in pane.maps.maps.items():
             assert pooled.values.shape == (-(-tokens // block),) * 2
             assert float(pooled.values[-1, 0]) == whole(number)[(tokens - 1) // block * block :, :block].max()
         await press(pilot, "e", "v")
-        rows = written(folder, "*-L0-heads-attention.csv")
-        assert len(rows) == 4 * len(pane.maps.maps[0].values) ** 2
+        assert len(written(folder, "*-L0-heads-attention.csv")) == 4 * len(pane.maps.maps[0].values) ** 2
         await press(pilot, "P ] C", "C")
         compare = compared(app, Side.MAPS)
-        assert len(drawn(compare)) == 2
         assert len({each.window.block for each in drawn(compare)}) == 1
         await press(pilot, "C")
         compared(app, Side.DIFFERENCE)
         (pooled,), difference = drawn(compare), whole(1) - whole(0)
-        assert pooled.is_signed
         corner = difference[: pooled.window.block, : pooled.window.block]
         assert pooled.values[0, 0] == corner.flat[np.abs(corner).argmax()]
         assert pooled.largest == np.abs(difference).max()
         table = await compare.whole_table()
         values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
-        await press(pilot, "C", "C")
-        assert [each.is_signed for each in drawn(compare)] == [False, False]
 
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:

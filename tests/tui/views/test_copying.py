@@ -8,7 +8,6 @@ from textual.selection import Selection
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapQuery
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, copied, explorer, notices, press_slowly, settle, shown_map, until
@@ -30,23 +29,6 @@ async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
         names, *rows = copied(app)
         assert names[:3] == ["stack", "layer", "head"]
         assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
-
-
-async def test_a_row_is_copied_though_its_map_leaves_before_the_weights_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
-        await press_slowly(pilot, "3")
-        heatmap, stores = app.views.attention.heatmap, app.main.stores
-        assert heatmap.looked_at is not None
-        assert stores is not None
-        query, every_weight = heatmap.looked_at[0], stores.maps.every_weight
-
-        async def late(asked: MapQuery) -> AttentionMap:
-            heatmap.show_message("another sentence is read")
-            return await every_weight(asked)
-
-        monkeypatch.setattr(stores.maps, "every_weight", late)
-        await press_slowly(pilot, "Y")
-        assert f"query {query}: weights of" in notices(app)[0]
 
 
 async def test_keys_copy_the_number_or_the_row_of_each_pinned_head() -> None:

@@ -14,9 +14,9 @@ from torch import Tensor
 from engine.architectures.rules import ROTARY_TYPES, why_never_rotated
 from tests.cli.test_weight_tables import turned_keys
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, exported, refusal, written
+from tests.exporting import exported, refusal, written
 from tests.tiny_models import CONTEXT
-from tests.tui.explorer import explorer, hold, notices, outline_of, press, screen_text, see, title, until, until_shown
+from tests.tui.explorer import explorer, hold, notices, outline_of, press, screen_text, see, title, until
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
@@ -67,20 +67,14 @@ async def test_a_distance_can_be_typed_also_while_another_is_computed(tiny_model
 
 async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("llama")
+    farther, nearer = "unbound:app.farther", "unbound:app.nearer"
     async with explorer(model, head="L1H2") as (app, pilot):
-        free = hold(app)
-        await pilot.press("1", "unbound:app.distance", "unbound:app.farther")
-        await until(pilot, lambda: title(app).startswith("spectra L1H2 Δ = 1  computing …"))
-        for view, said in {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}.items():
-            await pilot.press(*view, "unbound:app.farther", "unbound:app.nearer")
-            await until_shown(pilot, f"{said} Δ = 1")
-        await pilot.press("P", "1")
-        free.set()
+        await press(pilot, "1", "unbound:app.distance", "unbound:app.farther", "unbound:app.farther")
+        await press(pilot, "unbound:app.nearer")
         await see(pilot, title="spectra L1H2 Δ = 1  ")
-        await see(pilot, "unbound:app.nearer", title="spectra L1H2 Δ = 0")
+        await see(pilot, nearer, title="spectra L1H2 Δ = 0")
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await see(pilot, view="spectra")
-        farther, nearer = "unbound:app.farther", "unbound:app.nearer"
         for keys, said, file, commands in (
             ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
             (["2"], "ranks layer 1 Δ = 3", "L1-distance3-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
@@ -102,19 +96,8 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         await see(pilot, "5", titled="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
         await see(pilot, "1", *["left"] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
         await see(pilot, "unbound:app.distance", no_text="Δ")
-        await pilot.press("home", "right")
-        await pilot.pause()
+        await press(pilot, "home", "right")
         assert app.views.spectra.graph.index == 2, "the arrows move the cursor again"
-
-
-@pytest.mark.parametrize("view", ["spectrum", "ranks", "circuits", "directions"])
-def test_a_distance_past_the_context_is_exported_with_a_note(tiny_model: TinyModel, view: str) -> None:
-    folder = tiny_model("llama")
-    for distance, said in ((CONTEXT - 1, ""), (CONTEXT, f"Δ = {CONTEXT} is past the context of {CONTEXT} tokens")):
-        done = attn_tui("export", folder, view, "--head", "L1H2", "--distance", str(distance))
-        assert done.returncode == 0
-        assert said in done.stderr
-        assert bool(done.stderr) == bool(said)
 
 
 async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyModel) -> None:

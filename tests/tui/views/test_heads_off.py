@@ -119,22 +119,6 @@ async def test_off_found_switches_off_what_a_filter_or_search_found(tiny_model: 
         await see(pilot, *":off found", "enter", text="the filter matches no head")
 
 
-async def test_found_in_an_unfinished_table_are_the_rows_that_it_has(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT, size=(100, 24)) as (app, pilot):
-        await press(pilot, "w", "w")
-        pane = active_table(app)
-        await until(pilot, lambda: pane.counts == (8, 8))
-        pane.is_unfinished = True
-        await filter_table(pilot, "layer = 9")
-        await see(pilot, *":off found", "enter", text="the filter matches no head")
-        await press(pilot, "escape")
-        await filter_table(pilot, "head = 2")
-        await see(pilot, *":off found", text="2 heads")
-        await see(pilot, "enter", foot="L0H2, L1H2 off; O switches all on")
-        pane.is_unfinished = False
-        await see(pilot, *":on found", "enter", foot="2 heads are on again; all heads are on")
-
-
 async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT, size=(100, 24)) as (app, pilot):
         await press(pilot, "w", "w")

@@ -73,13 +73,6 @@ async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyM
         assert app.views.overview.map.head == last
 
 
-async def test_a_high_screen_lists_every_head_of_a_small_model() -> None:
-    async with explorer("demo", size=(200, 60)) as (app, pilot):
-        await see(pilot, "w", readout="L0H0 = ")
-        listed = re.findall(r"(L\d+H\d+) +\d+\.\d+\b(?! *[=/])", screen_text(app).partition("largest")[2])
-        assert sorted(set(listed)) == [f"L{layer}H{head}" for layer in range(4) for head in range(8)]
-
-
 async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("w")
@@ -267,18 +260,6 @@ async def test_a_measure_that_cannot_be_computed_says_why(tiny_copy: TinyModel) 
         await press(pilot, "w", "colon", *"entropy", "enter")
         assert set(on_map(app).values()) == {""}
         assert "tokenizer" in shown(app.views.overview.explanation_line)
-
-
-async def test_a_large_terminal_shows_the_overview_beside_the_spectra(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        views = app.views
-        assert views.overview.region.width > 40
-        assert views.spectra.region.width > 40
-        assert [views.overview.display, views.attention.display] == [True, False]
-        await press(pilot, "w", "j", "l")
-        assert "L1H1" in shown(views.spectra.title_line)
-        await press(pilot, "3")
-        assert [views.overview.display, views.attention.display] == [False, True]
 
 
 async def test_the_smallest_terminal_shows_measure_value_and_place_in_full(tiny_model: TinyModel) -> None:

@@ -11,13 +11,11 @@ import pytest
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
-from textual.app import App, ComposeResult
 from textual.strip import Strip
-from textual.widgets import Static
 
 from tests.tui.explorer import explorer, press, settle
 from tests.tui.painted import contrast_ratio, good_terminal
-from tui.export.pictures import Picture, picture_of_screen
+from tui.export.pictures import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -97,19 +95,3 @@ def test_each_piece_of_a_line_is_in_its_cells() -> None:
     for letters, place in {"0.5": (2, 4), "⠘": (6, 1), "⢄": (7, 1), "┊": (11, 5), "│": (16, 1)}.items():
         [found] = [each for text, each in places.items() if text and text.startswith(letters)]
         assert found == pytest.approx(place)
-
-
-async def test_a_picture_of_the_screen_is_without_notices_and_leaves_them_as_they_are() -> None:
-    class Plain(App[None]):
-        def compose(self) -> ComposeResult:
-            yield Static("below")
-
-    async with Plain().run_test(notifications=True) as pilot:
-        pilot.app.notify("over it")
-        await pilot.pause()
-        toast, rack = (pilot.app.screen.query_one(name) for name in ("Toast", "ToastRack"))
-        text = picture_of_screen(pilot.app.screen).as_text()
-        assert "below" in text
-        assert "over it" not in text
-        assert toast.visible
-        assert not rack.visible, "it would hide what is beside the notice"

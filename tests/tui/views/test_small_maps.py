@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,34 +13,19 @@ from engine.values.attention import MapName, MapQuery, MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
-from tests.opening import hold_up
-from tests.tui.explorer import explorer, notices, resize, screen_text, see, settle, shown, title, until
+from tests.tui.explorer import explorer, notices, resize, screen_text, see, shown, title, until
 from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press
 from tests.tui.widgets.heatmaps import map_of
-from tui.drawing.levels import Ink, levels_of
 from tui.drawing.map_layout import Tiles
 from tui.widgets.small_maps import SmallMaps
 
 
 @pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
-async def test_small_maps_are_those_of_the_engine(
-    tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: str, layer: str) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        monkeypatch.setattr("tui.state.store.PATIENCE", 60)
-        free = threading.Event()
-        hold_up(app.engine, free)
-        for key, said in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
-            await pilot.press(key)
-            await until(pilot, lambda: "computing …" in screen_text(app))
-            assert title(app).startswith(said), "a view that was just made is not blank"
-        assert not shown(heads_of(app).legend_line), "there are no levels to explain"
-        free.set()
-        await settle(pilot)
-        pane = heads_of(app)
-        assert app.views.active is pane
-        name, maps = app.session.shown.selected, pane.maps
+        await see(pilot, "A", view="maps")
+        name, maps = app.session.shown.selected, heads_of(app).maps
         assert name is not None
         weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
         assert sorted(maps.maps) == list(range(len(weights)))
@@ -52,21 +36,15 @@ async def test_small_maps_are_those_of_the_engine(
             np.testing.assert_array_equal(maps.maps[number].values, asked.values)
             if window.block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
-            levels, drawn = levels_of(asked.values, "linear", maps.largest, maps.ink.levels), maps._levels_of(number)
-            assert drawn is not None
-            np.testing.assert_array_equal(drawn[:: maps._tiles.zoom_down, :: maps._tiles.zoom], levels)
 
 
-async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
-    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
+async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "P A")
         await see(pilot, *"llh", selected="L0H1")
-        pane = heads_of(app)
-        assert app.main.tree_widget.cursor_node is not None
-        assert app.main.tree_widget.cursor_node.data == Head("decoder", 0, 1)
+        pane, under_cursor = heads_of(app), app.main.tree_widget.cursor_node
+        assert under_cursor is not None
+        assert under_cursor.data == Head("decoder", 0, 1)
         assert "H0*" in screen_text(app).split("maps layer")[1]
         await see(pilot, *"llhl", selected="L0H3")  # keys that come fast all count
         assert pane.maps.cursor == 3
@@ -80,17 +58,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await pilot.hover(pane.maps, offset=(x + 1, y + 1))
         await see(pilot, selected="L1H2")
         await see(pilot, "enter", view="attention")
-        await press(pilot, "A", "e t")
-        (file,) = folder.glob("*-heads-attention.txt")
-        tiles, first = pane.maps._tiles, pane.maps.maps[0].values
-        assert tiles.rows_per_line == 2, "a line holds two rows in colour"
-        levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
-        levels = levels.repeat(tiles.zoom_down, axis=0).repeat(tiles.zoom, axis=1)
-        levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)))
-        signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
-        lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
-        assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
-        await see(pilot, "unbound:app.tree", "h", selected="L1")
+        await see(pilot, "A", "unbound:app.tree", "h", selected="L1")
         assert heads_of(app).maps.cursor is None
         await see(pilot, *"gg", text="choose a layer or a head")
 

@@ -63,18 +63,6 @@ async def test_only_the_message_is_drawn_on_a_terminal_that_is_too_small(size: t
         await until(pilot, lambda: "needs a terminal" not in screen_text(app))
 
 
-@pytest.mark.parametrize("key", ["S", "ctrl+p", "B"])
-async def test_a_list_over_the_views_survives_a_terminal_of_a_few_columns(key: str) -> None:
-    async with explorer("demo", size=(40, 12)) as (app, pilot):
-        await pilot.press(key)
-        for size in ((6, 5), (4, 5), (1, 1), (80, 24)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            await pilot.press("pagedown", "pageup")
-        await pilot.press("escape", "escape", "unbound:app.tree", "3")
-        assert app.views.active is app.views.attention
-
-
 async def test_every_filtered_view_shows_the_key_that_clears_the_filter() -> None:
     async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
         for key, condition in ("6", "side = key"), ("5", "kind = q"), ("unbound:app.weights", "bytes > 0"):
