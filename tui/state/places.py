@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
@@ -127,15 +127,9 @@ Place = tuple[Head | None, str]
 
 
 class PlaceHistory:
-    """The places visited. The last one may not count yet.
+    """The places visited. The last one may not count yet."""
 
-    Parameters
-    ----------
-    clock : gives the time in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._places: list[Place] = []
         self._at = -1
         self._since = 0.0
@@ -153,7 +147,7 @@ class PlaceHistory:
         """Add a place; drop the place before it unless that counts as visited, and all places forward of it."""
         if self._places and self._places[self._at] == place:
             return
-        is_visited, self._since = self._clock() - self._since >= REST, self._clock()
+        is_visited, self._since = monotonic() - self._since >= REST, monotonic()
         del self._places[self._at + (1 if is_visited else 0) :]
         if self._places and self._places[-1] == place:
             self.jump()

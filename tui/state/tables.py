@@ -83,9 +83,13 @@ def is_swept(key: TableKey) -> bool:
     return bool(view.ranked_by) and view.is_by_layer and not query.off
 
 
+def _comes_in_parts(key: TableKey) -> bool:
+    return VIEWS[key[0]].grows or is_swept(key)
+
+
 def _work_on(key: TableKey) -> str:
     """Name the engine's work on a table; newer work of a name replaces older."""
-    return f"growing {key[0]}" if VIEWS[key[0]].grows or is_swept(key) else "table"
+    return f"growing {key[0]}" if _comes_in_parts(key) else "table"
 
 
 class TableStore(Store[TableKey, Table]):
@@ -132,17 +136,17 @@ class TableStore(Store[TableKey, Table]):
             self._engine.give_up(_work_on(key))
 
     def _work(self, key: TableKey) -> Coroutine[Any, Any, Table]:
-        return self._fetch(key) if _work_on(key) == "table" else self._grow(key)
+        return self._grow(key) if _comes_in_parts(key) else self._fetch(key)
 
     async def _fetch(self, key: TableKey) -> Table:
         """Ask for a table; if it cannot be had of both models, for the open one's alone."""
-        name, query = key
+        (name, query), work = key, _work_on(key)
         try:
-            table = await asyncio.wrap_future(self._engine.table(name, query, "table"))
+            table = await asyncio.wrap_future(self._engine.table(name, query, work))
         except EngineError as error:
             if isinstance(error, Superseded) or not query.with_other:
                 raise
-            alone = await asyncio.wrap_future(self._engine.table(name, replace(query, with_other=False), "table"))
+            alone = await asyncio.wrap_future(self._engine.table(name, replace(query, with_other=False), work))
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
         if table.frame.height > LARGE:
             await asyncio.to_thread(getattr, table, "rows")

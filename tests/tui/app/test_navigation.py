@@ -79,9 +79,9 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
     assert find(" ", one, labels) == find("nothing", one, labels) == ()
 
 
-def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones() -> None:
-    now = [0.0]
-    history = PlaceHistory(lambda: now[0])
+def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, history = [0.0], PlaceHistory()
+    monkeypatch.setattr("tui.state.places.monotonic", lambda: now[0])
 
     def stay(number: int, seconds: float) -> None:
         history.move((head(0, number), "spectra"))
