@@ -16,7 +16,6 @@ from tui.drawing.text import escape_text, fit
 from tui.screens.modal import Modal
 from tui.state.sentences import Sentences, find_sentences
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import Notice
 from tui.widgets.field import Field
 from tui.widgets.menu import Menu
 
@@ -37,9 +36,16 @@ class SentencesScreen(Modal[str | None]):
         Binding("escape", "leave", "Back", id="sentences.back"),
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
-        Binding("u", "bring_back", "Bring back the last forgotten one", show=False, id="sentences.bring_back"),
         Binding("q,S", "dismiss", "Close", show=False, id="sentences.close"),
     ]
+
+    foot_keys: ClassVar[dict[str, str]] = {
+        "menu.select": "Show",
+        "field.submit": "Show",
+        "sentences.find": "Find",
+        "sentences.forget": "Forget",
+        "sentences.back": "Back",
+    }
 
     def __init__(self, sentences: Sentences, *, is_finding: bool) -> None:
         super().__init__()
@@ -48,18 +54,6 @@ class SentencesScreen(Modal[str | None]):
         self._found: tuple[str, ...] = ()
         self._list = Menu(markup=False, name="sentences menu")
         self._words = _Words(placeholder="words to find")
-
-    @property
-    def foot_keys(self) -> dict[str, str]:
-        """The keys at the foot."""
-        return {
-            "menu.select": "Show",
-            "field.submit": "Show",
-            "sentences.find": "Find",
-            "sentences.forget": "Forget",
-            **({"sentences.bring_back": "Bring back"} if self._sentences.forgotten else {}),
-            "sentences.back": "Back",
-        }
 
     def compose(self) -> ComposeResult:
         """Put the words over the list."""
@@ -126,18 +120,6 @@ class SentencesScreen(Modal[str | None]):
         if self._found and self._list.highlighted is not None:
             self._sentences.forget(self._found[self._list.highlighted])
             self._fill()
-            self.refresh_bindings()
-
-    def action_bring_back(self) -> None:
-        """Bring back the sentence that was forgotten last, with the cursor on it."""
-        if not self._sentences.forgotten:
-            self.post_message(Notice("there is no forgotten sentence to bring back"))
-            return
-        text = self._sentences.bring_back()
-        self._fill()
-        if text in self._found:
-            self._list.highlighted = self._found.index(text)
-        self.refresh_bindings()
 
 
 class _Words(Field):

@@ -19,12 +19,10 @@ class Sentences:
     Attributes
     ----------
     read : the sentences that a model read in this run, the newest first.
-    forgotten : those forgotten in this run, the newest last.
     """
 
     def __init__(self, *, keeps: bool = False, say: Callable[[str], object] = lambda said: None) -> None:
         self.read: list[str] = []
-        self.forgotten: list[str] = []
         self._say = say
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")
@@ -77,18 +75,11 @@ class Sentences:
 
     def forget(self, text: str) -> None:
         """Forget a sentence, here and in the file."""
-        self.forgotten.append(text)
         for sentences in (self._typed, self.read):
             if text in sentences:
                 sentences.remove(text)
         self.rest()
         self._write(self._store.remove, text)
-
-    def bring_back(self) -> str:
-        """Make the sentence that was forgotten last the newest, and give it."""
-        text = self.forgotten.pop()
-        self.submit(text)
-        return text
 
     def _write(self, change: Callable[[str], object], text: str) -> None:
         """Change the file; the first time that this fails, say so."""

@@ -94,20 +94,6 @@ async def test_moving_the_focus_between_views_is_no_step_of_the_history(
         await see(pilot, "H", selected="L0H3")
 
 
-async def test_forgotten_sentences_are_brought_back(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text="one") as (app, pilot):
-        for text in ("two", "three"):
-            await press(pilot, "i", "ctrl+u", *text, "enter")
-        before = app.sentences.listed
-        await see(pilot, "S", "u", says="there is no forgotten sentence to bring back")
-        await see(pilot, "j", no_text="u Bring back")
-        await see(pilot, "d", "d", text="u Bring back")
-        assert len(app.sentences.listed) == len(before) - 2
-        await see(pilot, "question_mark", text="Bring back the last")
-        await see(pilot, "escape", "u", "u", no_text="u Bring back")
-        assert set(app.sentences.listed) == set(before)
-
-
 async def test_the_prompt_opens_a_model_and_runs_commands_of_the_view(tiny_model: TinyModel, tmp_path: Path) -> None:
     async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
         await see(pilot, "4", "unbound:app.tree", "colon", *"filter", "enter", focus="prompt")
