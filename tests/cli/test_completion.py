@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.exporting import attn_tui, run
 from tests.opening import run_apart
-from tests.terminal import COMMAND, Terminal
+from tests.terminal import COMMAND
 from tui.cli.commands import VIEWS
 
 
@@ -60,7 +59,6 @@ def test_commands_options_and_choices_are_completed() -> None:
         "attn-tui export demo ranks --matrix q": ["q", "qk"],
         "attn-tui demo --theme co": ["colour-blind", "colour-blind-light"],
         "attn-tui demo --dtype f": ["float32", "float16"],
-        "attn-tui demo --theme textual-": ["textual-dark", "textual-light"],
         "attn-tui demo --device c": ["cpu", "cuda"],
         "attn-tui completion f": ["fish"],
         "attn-tui demo --no-c": ["--no-cache"],
@@ -92,47 +90,9 @@ def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
         assert answer.splitlines()[-1] == "[]"
 
 
-LINES = {
-    "attn-tui expo": "rt ",
-    "attn-tui export demo sp": "ectrum ",
-    "attn-tui demo --thr": "eads ",
-    "attn-tui dem": "o ",
-}
-"""Half a command, a view, an option and a model, and what is missing of each."""
-
-
-def prepared(shell: str) -> tuple[str, dict[str, str]]:
-    """Give a shell's script, and the environment in which it finds the program; skip where there is no such shell."""
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    path = f"{Path(COMMAND).parent}:{os.environ['PATH']}"
-    return attn_tui("completion", shell).stdout, os.environ | {"PATH": path}
-
-
-def test_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
-    script, environment = prepared("zsh")
-    begin = f"PS1='> '\nautoload -Uz compinit && compinit -u -d {tmp_path}/dump\n{script}\nprint re''ady\n"
-    (tmp_path / ".zshrc").write_text(begin, encoding="utf-8")
-    environment |= {"ZDOTDIR": str(tmp_path), "TERM": "dumb"}
-    with Terminal("zsh", "-i", columns=120, environment=environment) as terminal:
-        terminal.wait_for("ready")
-        for line, rest in LINES.items():
-            since = len(terminal.output)
-            terminal.send(f"{line}\t")
-            terminal.wait_for(f"{line}{rest}", since=since)
-            terminal.send("\x15")
-
-
-def test_fish_completes_commands_options_and_models() -> None:
-    script, environment = prepared("fish")
-    asked = "\n".join(f"complete -C '{line}'" for line in LINES)
-    printed = subprocess.check_output(["fish", "-c", f"{script}\n{asked}"], text=True, env=environment)
-    found = [line.partition("\t")[0] for line in printed.splitlines()]
-    assert found == [f"{line.split()[-1]}{rest.strip()}" for line, rest in LINES.items()]
-
-
 def test_bash_completes_with_the_script() -> None:
-    script, environment = prepared("bash")
+    script = attn_tui("completion", "bash").stdout
+    environment = os.environ | {"PATH": f"{Path(COMMAND).parent}:{os.environ['PATH']}"}
     asked = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo ${COMPREPLY[@]}"
     printed = subprocess.check_output(["bash", "-c", f"{script}\n{asked}"], text=True, env=environment)
     assert printed.split() == ["spectrum"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import get_completion_class
 
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
@@ -22,12 +23,10 @@ from tui.cli.configuration import (
     config_file,
     current_config,
     describe,
-    effective,
     example_file,
-    write_example,
+    settings_in_force,
 )
 from tui.cli.options import (
-    SHELLS,
     TABLE_OPTIONS,
     any_case,
     check_epsilon,
@@ -157,22 +156,16 @@ def _report_problems() -> None:
 
 
 @click.command()
-@click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
-@click.option("--example", is_flag=True, help="Print that file instead of writing it.")
+@click.option("--example", is_flag=True, help="Print a commented file with every setting and every key.")
 @one_line_errors
-def config(init: bool, example: bool) -> None:
-    """Show the settings and where each comes from, or begin a configuration file."""
-    if init and example:
-        raise click.UsageError("--init writes what --example prints; give one of them")
+def config(example: bool) -> None:
+    """Show what the file and the environment set, or an example of the file."""
     if example:
         click.echo(example_file(), nl=False)
         return
-    if init:
-        click.echo(f"written: {write_example()}")
-        return
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
-    said, settings = effective(group.commands["explore"])
+    said, settings = settings_in_force(group.commands["explore"])
     for line in describe(said, settings):
         click.echo(line)
     wrong = said.all_problems()
@@ -223,8 +216,10 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 
 
 @click.command(short_help="Print the completion script of a shell.", help=_COMPLETION)
-@click.argument("shell", type=any_case(tuple(SHELLS)))
+@click.argument("shell", type=any_case(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell."""
-    click.echo(SHELLS[shell](context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

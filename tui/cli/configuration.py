@@ -1,4 +1,4 @@
-"""Settings from the environment and the configuration file, which ``attn-tui config`` prints and creates.
+"""Settings from the environment and the configuration file, and an example of that file.
 
 The file is read before the first frame: this module imports little more than the standard library.
 """
@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from engine.store.files import config_directory, requested_file
-from engine.values.errors import EngineError
-from engine.values.options import limit_threads, threads_asked_for
+from engine.store.files import config_directory
+from engine.values.options import limit_threads
 from tui.app.start import Config
 
 FILE_VARIABLE = "ATTN_TUI_CONFIG"
@@ -185,35 +184,20 @@ def current_config() -> Config:
     return config
 
 
-def effective(command: click.Command) -> tuple[Config, list[tuple[str, str, str]]]:
-    """Give the settings in effect for a command without options: name, value as in the file, and where it was set."""
-    from tui.cli.standard_streams import ascii_reason
-    from tui.state.saved_state import choice_file, recall_choice
-    from tui.toolkit.themes import known_theme, short_theme
+def settings_in_force(command: click.Command) -> tuple[Config, list[tuple[str, str, str]]]:
+    """Give the settings that are not the usual ones: name, value as in the file, and where it was set."""
+    from tui.toolkit.themes import short_theme
 
-    asked_for = threads_asked_for()  # before the next line sets them
-    threads = limit_threads(None)
     assert isinstance(command, ConfiguredCommand)
     context = command.make_context("attn-tui", [])
     config: Config = context.meta[_META]
-    origins = {ParameterSource.DEFAULT_MAP: str(config.path), ParameterSource.DEFAULT: "default"}
     found = []
     for name, parameter in command.configurable().items():
-        setting, value = SETTINGS[name], context.params[str(parameter.name)]
-        source = context.get_parameter_source(str(parameter.name)) or ParameterSource.DEFAULT
-        origin = origins.get(source, setting.variable)
-        written = _write(short_theme(value) if name == "theme" and value else value)
-        if origin == "default":
-            written = setting.default
-            if name == "theme" and context.params["restore"] and (last := known_theme(recall_choice("theme"))):
-                written, origin = _write(short_theme(last)), f"chosen with its key, {choice_file('theme')}"
-            elif name == "ascii" and (reason := ascii_reason()):
-                written, origin = "true", reason
-            elif name == "log_scale":
-                written = "unset"
-            elif name == "threads":
-                written, origin = str(threads), origin if asked_for is None else "OMP_NUM_THREADS"
-        found.append((name, written, origin))
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not ParameterSource.DEFAULT:
+            value = context.params[str(parameter.name)]
+            origin = str(config.path) if source is ParameterSource.DEFAULT_MAP else SETTINGS[name].variable
+            found.append((name, _write(short_theme(value) if name == "theme" else value), origin))
     return config, found
 
 
@@ -224,8 +208,8 @@ def _write(value: Any) -> str:
 
 
 def describe(config: Config, settings: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield a line for the file's path, for each setting and for each binding that the file changes."""
-    state = "" if config.path.exists() else "  (not there; attn-tui config --init writes it)"
+    """Yield a line for the file's path, for each setting and for each binding that is changed."""
+    state = "" if config.path.exists() else "  (not there yet; attn-tui config --example prints one)"
     yield f"{'file':<12}{config.path}{state}"
     for name, value, origin in settings:
         yield f"{name:<12}{value:<14}  {origin}"
@@ -258,17 +242,3 @@ def example_file() -> str:
             lines.append(f"# {setting:<40} # {bound.description}")
         lines.append("")
     return "\n".join(lines)
-
-
-def write_example() -> str:
-    """Write the example to the configuration file and give its path; `EngineError` when it exists or cannot be made."""
-    path = config_file()
-    if path.exists():
-        raise EngineError(f"{path} is there already; {FILE_VARIABLE} names another file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
-    with requested_file(path) as partial:
-        partial.write_text(example_file(), encoding="utf-8")
-    return str(path)

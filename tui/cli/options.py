@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+from click.shell_completion import CompletionItem
 
 from engine.checkpoints.json_files import CACHED
 from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
@@ -67,15 +67,6 @@ def token_position(typed: str) -> int | str:
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
-class Fish(FishComplete):
-    """Click's completion for fish, which keeps the part of a description after a comma."""
-
-    source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
-
-
-SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": Fish}
-
-
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the demo, the models in the local Hub cache and the folders here, or else files."""
     if incomplete.startswith((".", "/", "~")):
@@ -88,12 +79,9 @@ def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: s
 
 def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the themes."""
-    from textual.theme import BUILTIN_THEMES
-
     from tui.toolkit.themes import every_theme
 
-    names = sorted({*every_theme(), *BUILTIN_THEMES})
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in every_theme() if name.startswith(incomplete)]
 
 
 _AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
