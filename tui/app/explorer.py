@@ -67,7 +67,6 @@ class Explorer(TerminalApp):
     Attributes
     ----------
     main : the screen with the tree and the views.
-    failure : the error that ended the program, if any.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
@@ -85,7 +84,6 @@ class Explorer(TerminalApp):
         super().__init__(ascii_only=ascii_only)
         self.engine = engine
         self.start = start
-        self.failure = ""
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify)
         self._started = started
         self._awaits_model = False

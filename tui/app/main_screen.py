@@ -30,7 +30,7 @@ from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, to
 from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
-from tui.toolkit.application import start_work
+from tui.toolkit.application import beginning_of, start_work
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
 from tui.toolkit.screen import TerminalScreen
 from tui.views.guide import Guide
@@ -510,15 +510,15 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         from tui.export import clipboard
 
         try:
-            copied = await getattr(clipboard, f"copied_{what}")(self.views.active)
+            text, description = await getattr(clipboard, f"copied_{what}")(self.views.active)
         except Superseded:
             return
         except EngineError as error:
             self.notify(str(error), severity="error")
             return
-        self.app.copy_to_clipboard(copied.text)
+        self.app.copy_to_clipboard(text)
         hint, self._clipboard_hint = self._clipboard_hint, ""
-        self.notify("\n".join(filter(None, (copied.description, copied.beginning, hint))), title="copied")
+        self.notify("\n".join(filter(None, (description, beginning_of(text), hint))), title="copied")
 
     async def action_export(self, name: str = "") -> None:
         """Open the export menu, or write to a named file; keys wait until the menu is open."""

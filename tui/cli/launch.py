@@ -17,6 +17,7 @@ from tui.app.start import Start
 
 if TYPE_CHECKING:
     from engine.surveys.survey_folder import SurveyFolder
+    from tui.toolkit.application import TerminalApp
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop waits for a thread that runs Python. With Python's 5 ms the waits add up to 100 ms while a
@@ -53,16 +54,8 @@ def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, 
     """
     _take_terminal("in a notebook or script read the Parquet files")
     from tui.app.survey_explorer import SurveyExplorer
-    from tui.state.saved_state import recall_choice
-    from tui.toolkit.themes import known_theme
 
-    app = SurveyExplorer(folder, head, ascii_only=ascii_only)
-    app.use_theme(theme or known_theme(recall_choice("theme")))
-    app.run()
-    if app.unexpected_error is not None:
-        raise app.unexpected_error
-    if app.return_code:
-        raise SystemExit(app.return_code)
+    _run(SurveyExplorer(folder, head, ascii_only=ascii_only), theme, is_restoring=True)
 
 
 def _wake_collector() -> None:
@@ -89,17 +82,23 @@ def run_explorer(
     """
     _take_terminal("for files and pipes use: attn-tui export MODEL VIEW")
     from tui.app.explorer import Explorer
-    from tui.state.saved_state import recall_choice
-    from tui.toolkit.themes import known_theme
 
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
-    app.use_theme(theme or (known_theme(recall_choice("theme")) if start.is_restoring else None))
 
     def finish() -> None:
         if end is not None and app.unexpected_error is None and not app.failure:
             end(app.return_code or 0)
 
     app.finish = None if end is None else finish
+    _run(app, theme, is_restoring=start.is_restoring)
+
+
+def _run(app: TerminalApp, theme: str | None, *, is_restoring: bool) -> None:
+    """Run an application until it is left, and raise what ended it."""
+    from tui.state.saved_state import recall_choice
+    from tui.toolkit.themes import known_theme
+
+    app.use_theme(theme or (known_theme(recall_choice("theme")) if is_restoring else None))
     app.run()
     if app.unexpected_error is not None:
         raise app.unexpected_error

@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.table import AnyTable, Cell, Row
-from tui.drawing.text import escape_text, fit
 from tui.state.session import Side
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
@@ -26,27 +24,14 @@ from tui.views.spectra_view import SpectraPane
 from tui.views.table_view import TablePane
 from tui.views.text_view import TextPane
 
-SHOWN = 48
-"""Characters of the copied text that a message shows."""
-
 LARGEST = 74_994
 """The most bytes that are copied: 100 kB in base64, the limit of many terminals."""
 
 NOTHING = "nothing under the cursor to copy"
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """Text for the clipboard, and its description."""
-
-    text: str
-    description: str
-
-    @property
-    def beginning(self) -> str:
-        """The beginning of the first line, for a message."""
-        begin = escape_text(self.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
-        return fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
+Copied = tuple[str, str]
+"""Text for the clipboard, and its description."""
 
 
 def tab_separated(rows: Iterable[Row], what: str) -> str:
@@ -79,7 +64,7 @@ async def copied_cell(pane: Pane) -> Copied:
     cell, description = _cell(pane)
     if cell in (None, ""):  # an empty text would leave the clipboard as it was
         raise EngineError(f"{description} is empty; nothing was copied")
-    return Copied(str(cell), description)
+    return str(cell), description
 
 
 def _cell(pane: Pane) -> tuple[Cell, str]:
@@ -124,7 +109,7 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
 async def copied_row(pane: Pane) -> Copied:
     """Copy the row under a view's cursor, of a map a query's weights; `EngineError` when it is missing or too large."""
     rows, description = await _rows(pane)
-    return Copied(tab_separated(rows, "the row"), description)
+    return tab_separated(rows, "the row"), description
 
 
 async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
@@ -191,5 +176,5 @@ async def copied_view(pane: Pane) -> Copied:
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)
     table = await pane.whole_table()
-    text = tab_separated(chain([table.columns], table.rows), f"the {pane.view} table")
-    return Copied(text, f"the {pane.view} table, tab separated")
+    name = f"the {pane.view} table"
+    return tab_separated(chain([table.columns], table.rows), name), f"{name}, tab separated"

@@ -10,10 +10,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
@@ -30,7 +31,7 @@ from textual.worker import Worker, WorkerFailed
 from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
 from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
-from tui.toolkit.output import LastFrame, only_difference
+from tui.toolkit.output import Difference, LastFrame
 from tui.toolkit.themes import ANSI, OWN, default_theme
 
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
@@ -74,6 +75,7 @@ class TerminalApp(App[None]):
     Attributes
     ----------
     is_ascii_only : whether only ASCII is sent.
+    failure : the error that ended the program, if any.
     finish : ends the process once the terminal is restored, unless there is something to say then; None where the
         process goes on.
     """
@@ -90,6 +92,7 @@ class TerminalApp(App[None]):
     def __init__(self, *, ascii_only: bool = False) -> None:
         super().__init__()
         self._action_targets |= self.ACTION_TARGETS
+        self.failure = ""
         self.finish: Callable[[], None] | None = None
         self.is_ascii_only = ascii_only
         self.animation_level = "none"
@@ -262,7 +265,10 @@ class TerminalApp(App[None]):
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from the last frame; nothing while the layout is for another size."""
         if screen.outer_size == self.size:
-            super()._display(screen, cast("RenderableType | None", only_difference(self._last_frame, renderable)))
+            drawn: Any = renderable
+            if isinstance(renderable, ChopsUpdate | LayoutUpdate):
+                drawn = Difference(self._last_frame, renderable)
+            super()._display(screen, drawn)
 
     def notify(
         self,
@@ -361,7 +367,11 @@ SHOWN = 48
 """Cells shown of what was copied."""
 
 
+def beginning_of(copied: str) -> str:
+    """Return the beginning of what was copied, for a message."""
+    return fit(escape_text(" ".join(copied[: 2 * SHOWN].split())), SHOWN).rstrip()
+
+
 def notify_copied(app: App[Any]) -> None:
     """Show the beginning of what was copied."""
-    text = escape_text(" ".join(app.clipboard.split()))
-    app.notify(fit(text, SHOWN).rstrip(), title="copied", timeout=2)
+    app.notify(beginning_of(app.clipboard), title="copied", timeout=2)

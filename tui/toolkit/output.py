@@ -101,11 +101,6 @@ class Difference(CompositorUpdate):
         return self._frame.difference(self._update, console)
 
 
-def only_difference(frame: LastFrame, update: object) -> object:
-    """Wrap an update of the screen so that only what differs is sent; leave anything else."""
-    return Difference(frame, update) if isinstance(update, ChopsUpdate | LayoutUpdate) else update
-
-
 def _pieces(update: ChopsUpdate | LayoutUpdate, system: ColorSystem) -> Iterator[Piece]:
     if isinstance(update, LayoutUpdate):
         for row, strips in enumerate(update.strips):
