@@ -64,25 +64,6 @@ class ModelField(Field):
         return clean_name(self.value)
 
 
-KEYS: list[BindingType] = [
-    Binding("escape", "leave", "Stop, clear the field, or leave", id="chooser.leave"),
-    Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
-    Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
-    Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
-    Binding("slash", "search", "New search", show=False, id="chooser.search"),
-    Binding("i", "field", "To the field", show=False, id="chooser.field"),
-    Binding(
-        "tab", "complete", "Complete the path or name, or to the list", show=False, id="chooser.complete", priority=True
-    ),
-    Binding("shift+tab", "field", "Back to the field", show=False, id="chooser.field_back", priority=True),
-    Binding("enter", "open", "Open", id="chooser.open", priority=True),
-    Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
-    Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
-    Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
-    Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
-]
-
-
 class ChooserScreen(Modal[Opened | None]):
     """Opens a model while the present one stays open; the result is None when nothing was chosen.
 
@@ -94,7 +75,28 @@ class ChooserScreen(Modal[Opened | None]):
     named : a name typed elsewhere, opened at once.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = KEYS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Stop, clear the field, or leave", id="chooser.leave"),
+        Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
+        Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
+        Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
+        Binding("slash", "search", "New search", show=False, id="chooser.search"),
+        Binding("i", "field", "To the field", show=False, id="chooser.field"),
+        Binding(
+            "tab",
+            "complete",
+            "Complete the path or name, or to the list",
+            show=False,
+            id="chooser.complete",
+            priority=True,
+        ),
+        Binding("shift+tab", "field", "Back to the field", show=False, id="chooser.field_back", priority=True),
+        Binding("enter", "open", "Open", id="chooser.open", priority=True),
+        Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
+        Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
+        Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
+        Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
+    ]
 
     foot_keys: ClassVar[dict[str, str]] = {"chooser.leave": "Stop"}
 
@@ -149,11 +151,8 @@ class ChooserScreen(Modal[Opened | None]):
         except EngineError as error:
             self._say(str(error), is_error=True)
             return
-        self.call_later(self._finish)
-
-    def _finish(self) -> None:
-        self.list.finish()
-        self._explain()
+        self.call_later(self.list.finish)
+        self.call_later(self._explain)
 
     @on(Input.Changed)
     def _narrow(self) -> None:
@@ -174,13 +173,15 @@ class ChooserScreen(Modal[Opened | None]):
             self._explain()
 
     @on(OptionList.OptionSelected)
-    def _open_clicked(self) -> None:
-        """Open the clicked model if it is complete: a click does not download."""
-        model, place = self.list.chosen, self.list.place
-        if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
-            self.action_open()
-        elif self._opening is None:
-            self._say(f"a click does not download; {self._does(self.list.name_chosen)}")
+    def action_open(self) -> None:
+        """Open the model under the cursor, or the model that a typed path belongs to."""
+        if self.list.typed != self.field.typed.strip():  # Enter may come before the list is told of the last letters
+            self.list.narrow(self.field.typed)
+        name = self.list.name_chosen
+        if self.list.chosen is None and self.list.place is not None:
+            name = self.list.place.model or name
+        if name and self._opening is None:  # a click may come after Enter has begun
+            self._begin(name)
 
     @on(OptionList.OptionHighlighted)
     def _explain(self) -> None:
@@ -189,11 +190,9 @@ class ChooserScreen(Modal[Opened | None]):
         if self._opening is not None or (name and name == self._refused):
             return
         self._refused = ""
-        self._say(self._does(name) if name else "looking for models …")
-
-    def _does(self, name: str) -> str:
         complete, names = key_of(self.app, "chooser.complete"), self.list.names_begun(name)
-        return enter_does(self.list.chosen, name, self.list.place, self._enter, complete, names)
+        does = enter_does(self.list.chosen, name, self.list.place, self._enter, complete, names)
+        self._say(does if name else "looking for models …")
 
     @property
     def _enter(self) -> str:
@@ -244,16 +243,6 @@ class ChooserScreen(Modal[Opened | None]):
             self.field.cursor_position = len(common)
         elif not place.completions and (names or "/" not in text):
             self.set_focus(self.list)
-
-    def action_open(self) -> None:
-        """Open the model under the cursor, or the model that a typed path belongs to."""
-        if self.list.typed != self.field.typed.strip():  # Enter may come before the list is told of the last letters
-            self.list.narrow(self.field.typed)
-        name = self.list.name_chosen
-        if self.list.chosen is None and self.list.place is not None:
-            name = self.list.place.model or name
-        if name and self._opening is None:  # a click may come after Enter has begun
-            self._begin(name)
 
     def _begin(self, name: str) -> None:
         self._opening = self._engine.another(name)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
-from textual import events
 from textual.widgets.option_list import Option
 
 from engine.values.display_text import size
@@ -160,7 +159,6 @@ class FoundList(Menu):
         self._begun_at: str | None = None
         self._is_all = False
         self._now = time.time()
-        self._width = 0
 
     @property
     def foot_keys(self) -> dict[str, str]:
@@ -176,11 +174,9 @@ class FoundList(Menu):
             "menu.first": "First",
         }
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         """Fit the rows to the new width."""
-        if event.size.width != self._width:
-            self._width = event.size.width
-            self.fill()
+        self.fill()
 
     def add(self, found: Iterable[FoundModel]) -> None:
         """Add models; one opened before keeps its place and takes size and last use from the cache."""

@@ -8,21 +8,16 @@ from textual.app import App, ComposeResult
 from textual.events import Click, MouseDown, MouseMove, MouseScrollDown, MouseUp
 from textual.screen import ModalScreen
 
-from engine.store.history import remember_model
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.fake_hub import FakeHub
-from tests.opening import outline
 from tests.tui.explorer import (
     click,
     explorer,
     line_of,
     mouse_event,
-    opening_screen,
     press,
     screen_text,
     type_keys,
-    words,
 )
 from tui.app.main_screen import MainScreen
 from tui.widgets.menu import Menu
@@ -77,27 +72,6 @@ async def test_a_click_beside_a_menu_closes_it_and_does_nothing_else(tiny_model:
             await click(pilot, 2, 5)
             assert len(app.screen_stack) == 1
             assert app.session.shown.selected == Head("decoder", 0, 0)
-
-
-async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember_model("somebody/deleted", outline("somebody/deleted"))
-    async with opening_screen() as (app, pilot, screen):
-        begun: list[str] = []
-        monkeypatch.setattr(screen, "_begin", begun.append)
-        for keys, line, name in (
-            ((), " somebody/deleted ", "somebody/deleted"),
-            (("slash", *"no/where"), "as typed", "no/where"),
-        ):
-            await type_keys(pilot, *keys)
-            await pilot.pause()
-            row = line_of(app, line)
-            for _ in range(3):
-                await pilot.click(offset=(5, row))
-            await pilot.pause()
-            assert f"a click does not download; {name} is not on this machine: Enter downloads it" in words(app)
-        assert begun == []
-        await type_keys(pilot, "enter")
-        assert begun == ["no/where"]
 
 
 async def test_a_mouse_on_a_removed_widget_is_no_error(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
