@@ -108,9 +108,6 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
 OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}
 """The table of the whole model for a view, or for its table, with another name."""
 
-SPELLED = {"by_mean": "mean", "fold_norm": "fold-norm"}
-"""Fields of a request with another name on the command line."""
-
 
 class ExportFiles:
     """Writes the files of one explorer, one after the other.
@@ -205,7 +202,7 @@ class ExportFiles:
             given |= {"vs": options.other, "vs-revision": options.other_revision}
         for name, value in given.items():
             for each in value if isinstance(value, tuple) else (value,) if value not in (None, "") else ():
-                words += [f"--{SPELLED.get(name, name)}"] + ([] if each is True else [str(each)])
+                words += [f"--{name.replace('_', '-')}"] + ([] if each is True else [str(each)])
         return shlex.join(words)
 
     def _matrices(self) -> Request:

@@ -368,15 +368,12 @@ class OffByName(QuestionOfModel):
             return ""  # the name may be incomplete
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List the layers and heads that the last word may become; after ``on`` only those that are off."""
+        """List the layers and heads that the last word may become."""
         before, _, word = text.rpartition(" ")
-        is_on = before.strip().lower().partition(" ")[0] == "on"
-        off = self._session.shown.off.heads
-        names = [ALL_HEADS, FOUND] if is_on else [FOUND, ALL_HEADS]
+        names = [FOUND, ALL_HEADS]
         for layer in self._outline.attending_layers:
-            heads = [head for head in layer.head_names() if not is_on or head in off]
             stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""
-            names += (f"{stack}{name}" for name in (layer.name, *heads) if heads)
+            names += (f"{stack}{name}" for name in (layer.name, *layer.head_names()))
         by_lower = {name.lower(): name for name in names}
         return tuple(f"{before} {by_lower[name]}" for name in candidates(word.lower(), list(by_lower)))
 

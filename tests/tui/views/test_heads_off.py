@@ -95,7 +95,7 @@ async def test_off_and_on_are_completed_to_words_and_heads(tiny_model: TinyModel
             ((":", *"off", "tab"), "off "),
             ((*"l1h", "tab", "tab", "tab"), "off L1H2"),
             ((" ", *"fo", "tab"), "off L1H2 found"),
-            (("ctrl+w", "enter", ":", *"on l", "tab", "tab"), "on L1H2"),
+            (("ctrl+w", "enter", ":", *"on l", "tab", "tab"), "on L0H0"),
             (("escape", ":", *"by-", "tab"), "by-mean"),
         ):
             await press(pilot, *keys)
