@@ -89,19 +89,6 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             await type_keys(pilot, "m")
 
 
-def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:
-    """Where nothing but the scale stands between projections and scores, both are those of the spectrum, scaled."""
-    folder = tiny_model("gpt2")
-    options = ("--head", "L1H2")
-    spectrum = {row["index"]: row for row in exported(folder, "spectrum", "--matrix", "QK", *options)}
-    pairs = [row for row in exported(folder, "explain", "--text", "the cat sat", *options) if row["index"]]
-    assert len(pairs) == 8
-    for row in pairs:
-        own = spectrum[row["index"]]
-        for name, other in (("singular_value", "singular_value"), ("singular_value_chance", "chance")):
-            assert float(row[name]) == pytest.approx(float(own[other]) / math.sqrt(8), rel=1e-5)
-
-
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
 async def test_chance_is_below_its_own_column_however_the_table_is_scrolled(size: tuple[int, int]) -> None:
     chance = {row["matrix"]: float(row["spectral_norm_chance"]) for row in exported("demo", "ranks", "--head", "L0H0")}

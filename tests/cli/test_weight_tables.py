@@ -16,19 +16,15 @@ from torch import Tensor, nn
 from engine.analysis import circuits
 from engine.analysis.open_model import OpenModel
 from engine.models.live_module import ModuleSource
-from engine.models.model_loader import words_of
-from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
 from tests import tiny_models
 from tests.cli.test_export import KEY_HEADS, matrices_of
 from tests.conftest import TinyModel
-from tests.engine.checkpoints.test_adapters import LAYER, PREFIX, low_rank, write_adapter
-from tests.engine.mathematics.dense_spectra import orthogonal
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import as_exported, exported, refusal, run
-from tests.opening import edited_weights, open_on_thread, worked_out
+from tests.opening import edited_weights, worked_out
 
 OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
 """The tables that take no sentence."""
@@ -38,29 +34,6 @@ def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
     """Cut one head, or the whole layer, out of a model by hand."""
     cut = matrices_of(model.base_model, layer)
     return {name: torch.from_numpy(cut[head, name]) for name in MATRICES}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_of_products_that_are_zero_but_for_rounding_no_more_is_said(tiny_copy: TinyModel, dtype: torch.dtype) -> None:
-    """Head 0's factors are orthogonal in the head, head 1's in the model; bases are turned, and rounded in storing."""
-    folder = tiny_copy("llama", with_head=True, num_key_value_heads=4)
-    basis, inner = orthogonal(32), orthogonal(8)
-    query, key = (inner[:, :4] @ basis[:4], basis[:8]), (inner[:, 4:] @ basis[:4], basis[8:16])
-    with edited_weights(folder) as tensors:
-        for name, factors in {"q": query, "k": key, "v": query, "o": key}.items():
-            stored = tensors[f"model.layers.0.self_attn.{name}_proj.weight"]
-            (stored.T if name == "o" else stored)[:16] = torch.cat(factors)
-        tensors |= {name: each.to(dtype) for name, each in tensors.items()}
-    first, second, *_ = exported(folder, "circuits", "--layer", "0")
-    for circuit, one, other in (("qk", "q", "k"), ("ov", "v", "o")):
-        assert [first[f"rank_{each}"] for each in (one, other, circuit)] == ["4", "4", "0"]
-        assert first[f"{circuit}_factors_lost"] == "4"
-        assert second[f"rank_{circuit}"] == second[f"{circuit}_image_in_kernel"] == "8"
-    shares = "qk_positive_mass", "qk_negative_mass", "ov_copying_residual"
-    assert {row[name] for row in (first, second) for name in shares} == {""}
-    ranks = {(row["head"], row["matrix"]): row for row in exported(folder, "ranks", "--layer", "0")}
-    assert [ranks["0", matrix]["numerical_rank"] for matrix in ("Q", "QK", "OV")] == ["4", "0", "0"]
-    assert ranks["0", "QK"]["numerical_rank_chance"] == ranks["2", "QK"]["numerical_rank_chance"] == "8.0"
 
 
 @pytest.mark.parametrize("model_type", KEY_HEADS)
@@ -121,20 +94,6 @@ def test_only_circuits_have_rows_for_whole_layers(tiny_model: TinyModel) -> None
     assert "all" not in {row["head"] for row in exported(folder, "circuits")}, "it is computed where it is asked for"
     for view in ("composition", "directions"):
         assert "no rows for whole layers" in refusal(folder, view, "--head", "all")
-
-
-def test_chance_is_the_same_for_layers_of_one_shape_and_zero_for_copying(tiny_model: TinyModel) -> None:
-    table = exported(tiny_model("gpt2"), "circuits") + exported(tiny_model("gpt2"), "circuits", "--head", "all")
-    for head in ("0", "all"):
-        first, second = (row for row in table if row["head"] == head)
-        chances = [{name: row[name] for name in row if name.endswith("_chance")} for row in (first, second)]
-        assert chances[0] == chances[1]
-    assert float(table[0]["ov_copying_chance"]) == 0.0
-    assert float(table[0]["qk_symmetry_chance"]) == pytest.approx(1 / 32)
-    masses = [float(table[0][f"qk_{sign}_mass_chance"]) for sign in ("positive", "negative")]
-    assert masses == pytest.approx([0.357, 0.357], abs=0.01), "3,000 products of 8 × 32 give 0.354 and 0.360"
-    assert float(table[0]["qk_overlap_chance"]) == pytest.approx(8 / 32)
-    assert float(table[0]["qk_identity_distance_chance"]) == pytest.approx(1.0, abs=0.01)
 
 
 def test_an_encoder_copies_through_its_tied_embeddings(tiny_model: TinyModel) -> None:
@@ -205,28 +164,6 @@ def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
     return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))
 
 
-def test_adapters_have_circuits_of_merged_weights_and_none_of_changes(tiny_model: TinyModel, tmp_path: Path) -> None:
-    base = tiny_model("llama", with_head=True)
-    factors = low_rank(f"{LAYER}.q_proj", 32, 32)
-    folder = write_adapter(tmp_path / "adapter", str(base), factors)
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(base)
-    with torch.no_grad():
-        weight = model.model.layers[1].self_attn.q_proj.weight
-        change = factors[f"{LAYER}.q_proj.lora_B.weight"] @ factors[f"{LAYER}.q_proj.lora_A.weight"]
-        weight.copy_(weight + 2 * change)
-    merged = tmp_path / "merged"
-    tiny_models.save(model, merged)
-    one, other = exported(folder, "circuits"), exported(merged, "circuits")
-    assert {row["stack"] for row in one} == {"decoder"}
-    for ours, theirs in zip(one, other, strict=True):
-        for name in ("qk_symmetry", "qk_positive_mass", "ov_copying"):
-            if theirs[name]:
-                assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4, abs=1e-6)
-    assert "changes of weights; choose another stack" in refusal(folder, "circuits", "--stack", "decoder-delta")
-    assert words_of(open_on_thread(folder).source).known(10) == list(range(10))
-    assert PREFIX not in str(exported(folder, "directions", "--head", "decoder.L1H0", "--first", "1"))
-
-
 def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     tensors = {f"blocks.0.{name}.weight": torch.randn(12, 12, generator=generator) for name in ("wq", "wk", "wv", "wo")}
@@ -252,19 +189,6 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
     for view in OF_WEIGHTS:
         given = as_exported(worked_out(opened, view, Query(Head("decoder", 1), 2)))
         assert_same_rows(given, exported(folder, view, "--head", "L1H2"), rel=1e-5, abs=1e-5)
-
-
-def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
-    torch.manual_seed(0)
-    opened = opened_module(nn.MultiheadAttention(12, 3, batch_first=True))
-    (layer,) = opened.outline.layers
-    (found,) = as_exported(worked_out(opened, "circuits", Query(layer.name, 0)))
-    assert found["ov_copying"] == ""
-    assert -1 <= float(found["ov_copying_residual"]) <= 1
-    directions = as_exported(worked_out(opened, "directions", Query(layer.name, 0, first=1)))
-    assert {row["note"] for row in directions} == {"attn-tui knows no token table of this width by name"}
-    with pytest.raises(EngineError, match="--fold-norm"):
-        worked_out(opened, "directions", Query(layer.name, 0, fold_norm=True))
 
 
 def check_ends(rows: list[dict[str, str]], side: str, tokens: Tensor, along: Tensor, top: int, *, known: int) -> None:
@@ -308,19 +232,6 @@ def test_directions_are_the_tokens_along_singular_vectors(tiny_model: TinyModel,
     assert [*plain] == [*plain.values()] != []
 
 
-def test_a_final_norm_that_is_not_finite_affects_only_the_tokens(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama", with_head=True)
-    with edited_weights(folder) as weights:
-        weights["model.norm.weight"][0] = torch.nan
-    asked = "directions", "--head", "L1H2", "--first", "1"
-    plain, folded = exported(folder, *asked), exported(folder, *asked, "--fold-norm")
-    assert {row["note"] for row in plain} == {""}
-    notes = {(row["matrix"], row["side"]): row["note"] for row in folded}
-    assert notes.pop(("OV", "output")).startswith("model.norm.weight holds 1 NaN or infinite numbers of ")
-    assert len(notes) == 3
-    assert set(notes.values()) == {""}
-
-
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma"])
 def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type, with_head=True)
@@ -358,15 +269,6 @@ def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_spac
     known = len(transformers.AutoTokenizer.from_pretrained(folder))
     largest = next(row for row in table if (row["index"], row["side"], row["extreme"]) == ("4", "query", "largest"))
     assert int(largest["token_id"]) == int(embedding[:known, 3].argmax())
-
-
-def test_a_side_that_meets_no_tokens_says_so(tiny_model: TinyModel) -> None:
-    table = exported(
-        tiny_model("llama"), "directions", "--head", "L0H0", "--matrix", "OV", "--first", "1", "--top", "1"
-    )
-    assert [(row["side"], bool(row["token_id"]), bool(row["note"])) for row in table] == [
-        ("input", True, False), ("input", True, False), ("output", False, True),
-    ]  # fmt: skip
 
 
 def turned_keys(model: Any, layer: int, distance: int) -> Tensor:

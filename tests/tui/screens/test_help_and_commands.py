@@ -8,13 +8,10 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.architectures.rules import NEIGHBOUR_MARKS, SETTING_MARKS, TYPE_MARKS
-from engine.values.heads import Head
 from engine.values.outline import MARKS
 from tests.conftest import TinyModel
-from tests.opening import open_folder
-from tests.tui.explorer import explorer, foot, press, screen_text, type_keys, until, words
-from tui.screens.export_screen import ExportScreen
-from tui.screens.help_screen import HelpScreen, describe_keys, name_of_part
+from tests.tui.explorer import explorer, foot, press, screen_text, see, type_keys, until, words
+from tui.screens.help_screen import HelpScreen, name_of_part
 from tui.toolkit.keys import MOVING_KEYS, is_bound
 
 
@@ -51,7 +48,7 @@ async def test_help_fits_a_large_screen_and_two_pages_of_a_small_one(size: tuple
             await type_keys(pilot, "escape")
 
 
-async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
+async def test_help_is_read_on_the_smallest_screen(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
         await press(pilot, "question_mark")
         assert screen_text(app).splitlines()[0].strip() == "views"
@@ -60,33 +57,25 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
             seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
             await type_keys(pilot, "pagedown")
         assert {"moving", "in the tree", "sentence", "heads", "program", "mouse"} <= seen
-        assert "more" not in seen
-        assert isinstance(app.screen, HelpScreen)
-        await press(pilot, "g", "g", "slash", *"zoom")
-        assert "Zoom the panel" in words(app)
-        await press(pilot, "ctrl+u", *"export")
-        assert "Export" in screen_text(app)
-        assert "Sentence" not in screen_text(app)
-        await press(pilot, "enter", "escape")
-        assert app.screen is app.screen_stack[0]
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_keys_shown_as_signs_are_found_in_the_help_by_their_names(ascii_only: bool) -> None:
+async def test_keys_are_found_in_the_help_by_what_they_do_and_by_their_names(ascii_only: bool) -> None:
     async with explorer("demo", ascii_only=ascii_only) as (app, pilot):
         await type_keys(pilot, "unbound:app.tree", "question_mark", "slash")
         for text, wanted, not_wanted in (
+            ("zoom", "Zoom the panel", "Quit"),
             ("enter", "go into a head", "Quit"),
             ("ctrl+p", "List all commands", "Ranks"),
-            ("ctrl", "List all commands", "Layer maps"),
             ("H", "Back, forward", "Quit"),
             ("question mark", "Help: the keys", "Quit"),
-            ("escape", "Back, stop, or close", "Quit"),
         ):
             await type_keys(pilot, "ctrl+u", *text)
             await until(pilot, lambda text=text: app.screen.query_one(Input).value == text)  # type: ignore[misc]
             assert wanted in words(app), text
             assert not_wanted not in words(app), text
+        await press(pilot, "enter", "escape")
+        assert app.screen is app.screen_stack[0]
 
 
 async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) -> None:
@@ -100,75 +89,35 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
 
 async def test_the_prompt_takes_every_command_by_its_name(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-
-        async def ask(text: str, *more: str) -> None:
-            await press(pilot, "colon", *text, *more)
-
-        await ask("help", "enter")
-        assert isinstance(app.screen, HelpScreen)
-        await type_keys(pilot, "q")
-        await ask("export", "enter")
-        assert "matrices of L0H0" in screen_text(app)
-        await type_keys(pilot, "q")
-        await ask("theme lig", "tab", "enter")
+        prompt = app.main.prompt
+        await see(pilot, *":help", "enter", text="moving")
+        await see(pilot, "q", *":export", "enter", text="matrices of L0H0")
+        await press(pilot, "q", *":theme lig", "tab", "enter")
         assert app.theme == "textual-light"
-        await ask("next-la", "enter")
-        assert app.session.shown.selected == Head("decoder", 1, 0)
-        await ask("h2", "enter")
-        assert app.session.shown.selected == Head("decoder", 1, 2)
-        await ask("pin", "enter")
-        assert set(app.session.shown.pins) == {Head("decoder", 1, 2)}
+        for typed, selected in (("next-la", "L1H0"), ("h2", "L1H2")):
+            await see(pilot, ":", *typed, "enter", selected=selected)
+        await see(pilot, *":pin", "enter", pinned="L1H2")
         for text, said in (("set number", "no such head, view or command"), ("theme none", "no such theme")):
-            await ask(text, "enter")
-            assert app.main.prompt.display
-            assert said in foot(app)
+            await see(pilot, ":", *text, "enter", focus="prompt", text=said)
             assert "…" not in foot(app)
             await type_keys(pilot, "escape")
-        await ask("set number", "enter")
-        await ask("theme none", "enter")  # at once
-        assert "no such theme" in foot(app)
-        await type_keys(pilot, "backspace")
-        await ask("x")
-        assert app.main.prompt.input.value == "theme non:x", "what is mended is no new command"
-        await type_keys(pilot, "enter")
-        await ask("", "escape")
-        assert not app.main.prompt.display
-        await type_keys(pilot, "slash", *"nowhere", "enter")
-        await ask("h1", "enter")
-        assert app.session.shown.selected == Head("decoder", 1, 1)
-        assert not app.main.prompt.display
-        await ask("set number", "enter")
-        await ask("zoom", "enter")  # which is of the keys that had the focus
+        await see(pilot, *":set number", "enter", *":theme none", "enter", text="no such theme")  # a colon begins anew
+        await see(pilot, "backspace", *":x", focus="prompt")
+        assert prompt.input.value == "theme non:x", "what is mended is no new command"
+        await press(pilot, "enter", ":", "escape")
+        assert not prompt.display
+        await see(pilot, *"/nowhere", "enter", *":h1", "enter", selected="L1H1")
+        await press(pilot, *":set number", "enter", *":zoom", "enter")  # which is of the keys that had the focus
         assert app.screen.has_class("-zoomed")
-        assert not app.main.prompt.display
-        await ask("q", "enter")
+        assert not prompt.display
+        await press(pilot, *":q", "enter")
         assert not app.is_running
-
-
-async def test_in_the_export_menu_each_key_has_one_name_and_works() -> None:
-    async with explorer("demo", text="the cat") as (app, pilot):
-        await type_keys(pilot, "e")
-        screen = app.screen
-        assert isinstance(screen, ExportScreen)
-        sections = describe_keys(app)
-        told = [line.description for section in sections for line in section.lines]
-        assert len(set(told)) == len(told), "no key stands in two parts"
-        assert {"Write it", "Down", "Up"} <= set(told)
-        begun = screen._list.highlighted
-        assert begun is not None
-        await type_keys(pilot, "down", "j", "up")
-        assert screen._list.highlighted == begun + 1
 
 
 def test_every_mark_of_the_rules_is_explained() -> None:
     used = {*NEIGHBOUR_MARKS.values(), *TYPE_MARKS.values(), *SETTING_MARKS.values()}
     assert used <= MARKS.keys()
     assert all(explanation and not explanation.endswith(".") for explanation in MARKS.values())
-
-
-def test_heads_with_biases_carry_a_mark_and_heads_without_none(tiny_model: TinyModel) -> None:
-    assert all(layer.marks == ("query/key bias",) for layer in open_folder(tiny_model("gpt2"))[2].outline.layers)
-    assert all(layer.marks == () for layer in open_folder(tiny_model("llama"))[2].outline.layers)
 
 
 async def scroll_to_end(pilot: Pilot[None]) -> None:

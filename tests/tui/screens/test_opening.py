@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub import constants
-from rich.cells import cell_len
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from engine.checkpoints import model_folders
 from engine.checkpoints.locate import locate
@@ -22,20 +20,15 @@ from engine.checkpoints.model_folders import look_up
 from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
 from engine.store.history import MOST_MODELS, recent_file, recent_models, remember_model
-from engine.values.found_models import GONE, FoundModel, Origin, Place
+from engine.values.found_models import GONE, FoundModel, Origin
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
-from engine.values.progress import Progress
-from tests.conftest import CallsOf, TinyModel
+from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import hold_up, outline
 from tests.tui.explorer import foot, line_of, opening_screen, press, screen_text, settle, type_keys, until, until_shown
-from tests.tui.painted import NASTY
-from tui.drawing import text
-from tui.drawing.progress import progress_text
-from tui.drawing.text import clusters, escape_text, fit_path
 from tui.screens.chooser import ChooserScreen
-from tui.screens.model_list import ago, enter_does
+from tui.screens.model_list import enter_does
 
 NAME = "somebody/tiny"
 
@@ -293,14 +286,6 @@ async def test_tab_completes_names_and_then_goes_to_the_list(tmp_path: Path, mon
         assert screen.focused is screen.field
         await type_keys(pilot, "tab")
         await until(pilot, lambda: screen.focused is screen.list)
-        await type_keys(pilot, "tab")
-        may_go_on = threading.Event()
-        hold_up(app.engine, may_go_on)
-        await type_keys(pilot, "tab")
-        screen.post_message(Input.Changed(screen.field, screen.field.value))  # it is looked at what is typed, too
-        await pilot.pause()
-        may_go_on.set()
-        await until(pilot, lambda: screen.focused is screen.list)
         (tmp_path / "folder").mkdir()
         monkeypatch.chdir(tmp_path)
         await put(pilot, screen, "fold", "Enter downloads it from the Hub; tab completes: folder/")
@@ -388,12 +373,6 @@ async def test_pasted_paths_addresses_and_files_are_opened(hub: FakeHub, tiny_mo
     assert Path(model_folders.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 
-@pytest.mark.parametrize(("letters", "listed"), [("abcdefgh", ""), ("abcdefghi", "  …")])
-def test_the_first_of_many_completions_are_listed(letters: str, listed: str) -> None:
-    place = Place("", tuple(f"/x/{letter}/" for letter in letters))
-    assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{listed}"
-
-
 async def test_escape_clears_the_field_then_leaves_and_the_foot_says_which() -> None:
     async with opening_screen() as (app, pilot, screen):
         await until(pilot, lambda: "esc Leave" in foot(app))
@@ -446,53 +425,17 @@ def test_the_list_is_short_and_has_every_model_once() -> None:
 
 def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("models", ".hidden"):
-        (tmp_path / name).mkdir()
-    for name in ("mine.gguf", "mine.txt", "m.safetensors", "m.pt"):
-        (tmp_path / name).touch()
-    assert look_up("m").completions == ("m.pt", "m.safetensors", "mine.gguf", "models/")
-    assert look_up("./mo").completions == ("./models/",)
-    assert look_up(".h").completions == (".hidden/",)
-    assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
-    assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
-    assert look_up("m.pt").model == ""
-    (tmp_path / "models" / "inner").mkdir()
-    for name in ("config.json", "model.safetensors", "whole.gguf"):
-        (tmp_path / "models" / name).touch()
-    assert look_up("models/").completions == ("models/inner/", "models/whole.gguf")
-    assert look_up("models/m").completions == ()
-    assert look_up("models/model.safetensors").model == "models/"
-    assert look_up("models/whole.gguf").model == look_up("models").model == ""
-    assert look_up("models/config.json").model == "models/"
-    assert look_up("~").completions == ("~/",)
-    monkeypatch.chdir(tmp_path / "models")
-    assert look_up("model.safetensors").model == "./"
-    described = look_up("model.safetensors", is_described=True)
-    assert (described.model, described.completions) == ("", ("model.safetensors",))
-
-
-def test_times_are_written_no_finer_than_they_are_known() -> None:
-    assert [ago(seconds) for seconds in (3, 61, 7300, 86_400, 200_000)] == [
-        "just now", "1 min ago", "2 h ago", "1 day ago", "2 days ago"
-    ]  # fmt: skip
-    assert progress_text(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
-        "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
-    )
-
-
-@pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
-@pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
-def test_a_long_name_shows_as_much_of_its_end_as_fits(name: str, width: int) -> None:
-    whole, found = escape_text(name), fit_path(name, width)
-    if cell_len(whole) <= width:
-        assert found == whole
-        return
-    parts = [part for part, _ in clusters(whole)]
-    ends = ["".join(parts[start:]) for start in range(len(parts) + 1)]
-    assert found == "…"[:width] + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
-
-
-def test_a_long_pasted_name_is_not_measured_for_every_character(calls_of: CallsOf) -> None:
-    measured = calls_of(text, "cell_len")
-    assert fit_path("日本 " * 3000, 60).endswith("日本 ")
-    assert sum(len(part) for (part,) in measured) < 2000
+    for folder in ("models/inner", ".hidden"):
+        (tmp_path / folder).mkdir(parents=True)
+    files = "mine.gguf mine.txt m.pt models/config.json models/m.safetensors models/m.gguf"
+    for file in files.split():
+        (tmp_path / file).touch()
+    completed = {
+        "m": ("m.pt", "mine.gguf", "models/"), "./mo": ("./models/",), ".h": (".hidden/",),
+        "models/": ("models/inner/", "models/m.gguf"), "models/c": (), "~": ("~/",), "\0": (), "~nobody/x": (),
+    }  # fmt: skip
+    assert {text: look_up(text).completions for text in completed} == completed
+    of_model = {"models/m.safetensors": "models/", "models/config.json": "models/", "models/m.gguf": "", "models": ""}
+    assert {text: look_up(text).model for text in of_model} == of_model
+    described = look_up("models/m.safetensors", is_described=True)
+    assert (described.kind, described.model, described.completions) == ("file", "", ("models/m.safetensors",))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from textual.events import Click
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, press, screen_text, settle, type_keys, until
-from tests.tui.monkey_actions import leave
+from tests.tui.explorer import active_table, explorer, press, screen_text, settle, type_keys
 from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 from tui.screens.palette import Palette
-from tui.widgets.field import Field
 
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
@@ -93,15 +88,6 @@ async def test_the_palette_finds_export_by_formats_and_says_at_once_that_nothing
             await press(pilot, "escape")
 
 
-async def test_text_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await press(pilot, "3", "ctrl+p", *"qqqq", "enter")
-        assert "nothing matches 'qqqq'" in screen_text(app)
-        await press(pilot, "escape")
-        assert app.session.shown.sentence == app.main.sentence_input.value == "the cat"
-        assert app.sentences.read == ["the cat"]
-
-
 async def test_the_palette_knows_a_layers_heads_the_prompt_and_the_commands_of_the_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
@@ -116,47 +102,3 @@ async def test_the_palette_knows_a_layers_heads_the_prompt_and_the_commands_of_t
         assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
         await press(pilot, "enter")
         assert active_table(app).grid._shown.wanted.sort is not None
-
-
-async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await search(app, pilot, "")
-        palette, field = app.screen, app.screen.query_one(Field)
-        for text in ("L1H", "L1H2"):  # the first is given up before it has begun
-            with palette.prevent(Input.Changed):
-                field.value = text
-            palette.post_message(Input.Changed(field, text))
-        palette.post_message(Input.Submitted(field, field.value))
-        await until(pilot, lambda: app.session.shown.selected == Head("decoder", 1, 2))
-        assert app.unexpected_error is None
-
-
-async def test_a_click_that_the_terminal_has_become_too_small_for_is_ignored() -> None:
-    async with explorer("demo") as (app, pilot):
-        await press(pilot, "ctrl+p")
-        palette = app.screen
-        palette.post_message(Click(palette, 98, 25, 0, 0, 1, False, False, False, 98, 25))
-        await settle(pilot)
-        assert app.screen is palette
-
-
-async def test_leaving_before_the_palette_is_mounted_is_no_error() -> None:
-    for turns in range(3):
-        async with explorer("demo", head="L0H0") as (app, _):
-            app.main.action_command_palette()
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            assert isinstance(app.screen, Palette)
-            await leave(app)
-        assert app.unexpected_error is None
-
-
-async def test_a_second_key_that_leaves_the_palette_does_not_close_the_explorer() -> None:
-    async with explorer("demo") as (app, pilot):
-        await press(pilot, "ctrl+p")
-        field = app.screen.query_one(Field)
-        app.screen.dismiss()
-        await field.action_copy()
-        await settle(pilot)
-        assert app.screen is app.main
-        assert app.unexpected_error is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import stat
 from concurrent.futures import Future
@@ -25,22 +24,6 @@ from tui.app.explorer import Explorer
 from tui.app.start import Start
 from tui.screens.sentences_screen import SentencesScreen
 from tui.state.overview_measures import overview_fields
-from tui.state.sentences import Sentences
-
-
-def test_the_arrows_go_through_the_sentences_and_back_to_the_draft() -> None:
-    SentenceStore(history_file()).add("zero")
-    history = Sentences(keeps=True)
-    for text in ("two", "one", "three"):
-        history.add(text)
-    history.load()
-    history.close()
-    history._disk.shutdown(wait=True)
-    assert history.newest_first == ("three", "one", "two", "zero")
-    seen = ["typing"]
-    for step in (1, 1, 1, 1, 1, -1, -1, -1, -1, -1):
-        seen.append(history.go(step, seen[-1]))
-    assert seen[1:] == ["three", "one", "two", "zero", "zero", "two", "one", "three", "typing", "typing"]
 
 
 def test_the_file_keeps_sentences_and_bears_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,32 +128,6 @@ async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(tiny_
         assert line.value == "the cat"  # what was chosen came in the place of the draft
 
 
-async def test_ctrl_c_copies_no_text_that_was_selected_to_be_replaced(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await type_keys(pilot, "i", "ctrl+c")
-        assert app.focused is app.main.tree_widget
-        await type_keys(pilot, "w", "w")
-        line = app.main.prompt.input
-        await type_keys(pilot, "slash", "h", "enter", "slash")
-        assert line.selected_text == "h"
-        await type_keys(pilot, "ctrl+c")
-        await until(pilot, lambda: not app.main.prompt.display)
-        assert app.clipboard == ""
-
-
-async def test_a_replaced_sentence_is_an_earlier_one(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    never = asyncio.Event()
-    monkeypatch.setattr(Explorer, "_wait_for_frame", lambda app: never.wait())  # the first sentence's turn never comes
-    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.main.sentence_input.value == "the cat")
-        await type_keys(pilot, "i", *"a mat", "enter")
-        await until(pilot, lambda: app.sentences.read == ["a mat"])
-        assert app.sentences.listed == ("a mat", "the cat")
-        await type_keys(pilot, "i", "up")
-        assert app.main.sentence_input.value == "the cat"
-
-
 async def test_a_sentence_typed_before_opening_is_read(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
     found = engine.open(str(tiny_model("gpt2")), lambda progress: None)
@@ -196,18 +153,6 @@ async def test_a_file_that_cannot_be_written_is_said_once(tiny_model: TinyModel)
         await pilot.pause()
         assert notices(app) == ["cannot save sentences for the next start: File exists"]
         assert app.sentences.newest_first == ("b", "a")
-
-
-@pytest.mark.parametrize("key", ["enter", "escape"])
-async def test_the_tokens_above_the_line_go_with_the_focus(tiny_model: TinyModel, key: str) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        before = screen_text(app).count("│ cat")
-        await press(pilot, "i")
-        await type_keys(pilot, "the cat sat")
-        assert screen_text(app).count("tokens") == 1
-        await press(pilot, key)
-        text = screen_text(app)
-        assert text.count("│ cat") == before == 1, text
 
 
 async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_list(tiny_model: TinyModel) -> None:

@@ -184,13 +184,6 @@ async def test_the_map_of_all_checkpoints_leaves_a_line_for_its_bar(empty_survey
             assert (each.show_horizontal_scrollbar, each.show_vertical_scrollbar) == (True, False)
 
 
-async def test_a_key_counts_when_tables_arrive_before_its_move_is_drawn(survey: SurveyFolder) -> None:
-    async with explorer_of(survey) as (app, pilot):
-        app.main.layer_map.action_move(0, -1)
-        app.main.show(app.main.over_steps)
-        await until_shown(pilot, readout(MODELS[0], 10, 0, 0))
-
-
 async def test_an_empty_survey_is_waited_for(empty_survey: SurveyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey_explorer, "LOOK_SECONDS", 0.05)
     async with explorer_of(empty_survey, said="waiting for the survey's first checkpoint") as (_, pilot):

@@ -71,30 +71,21 @@ def of_unknown_type(hostile: Path) -> Path:
     return with_config(hostile, model_type=f"type{HOSTILE}", architectures=[f"Class{HOSTILE}"])
 
 
-def without_weights(hostile: Path) -> Path:
-    (hostile / f"model{HOSTILE}.safetensors").unlink()
-    return hostile
-
-
 def damaged(hostile: Path) -> Path:
     file = hostile / f"model{HOSTILE}.safetensors"
     file.write_bytes(file.read_bytes()[:-8])
     return hostile
 
 
-def adapter(**settings: object) -> Callable[[Path], Path]:
-    """Make adapters of a model, with one factor that is missing."""
-
-    def make(hostile: Path) -> Path:
-        folder = hostile.with_name(f"adapter{HOSTILE}")
-        folder.mkdir()
-        known = {"peft_type": "LORA", "base_model_name_or_path": str(hostile), "r": 3, "lora_alpha": 6}
-        (folder / "adapter_config.json").write_text(json.dumps(known | settings))
-        name = f"base_model.model.model.layers.1.self_attn.q_proj{HOSTILE}.lora_A.weight"
-        save_file({name: torch.ones(3, 32)}, folder / "adapter_model.safetensors")
-        return folder
-
-    return make
+def adapter(hostile: Path) -> Path:
+    """Make an adapter of a model, with one factor that is missing."""
+    folder = hostile.with_name(f"adapter{HOSTILE}")
+    folder.mkdir()
+    settings = {"peft_type": "LORA", "base_model_name_or_path": str(hostile), "r": 3, "lora_alpha": 6}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    name = f"base_model.model.model.layers.1.self_attn.q_proj{HOSTILE}.lora_A.weight"
+    save_file({name: torch.ones(3, 32)}, folder / "adapter_model.safetensors")
+    return folder
 
 
 EACH = """
@@ -134,17 +125,7 @@ def test_what_a_command_writes_to_a_file_is_every_byte(hostile: Path, tmp_path: 
         assert f"a{HOSTILE}" in [row["name"] for row in written(tmp_path, file)]
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        of_unknown_type,
-        without_weights,
-        damaged,
-        adapter(),
-        adapter(peft_type=f"LORA{HOSTILE}"),
-        adapter(base_model_name_or_path=f"./{HOSTILE}"),
-    ],
-)
+@pytest.mark.parametrize("broken", [of_unknown_type, damaged, adapter])
 def test_errors_about_a_model_are_text(hostile: Path, broken: Callable[[Path], Path]) -> None:
     with Terminal(COMMAND, "check", str(broken(hostile)), columns=200) as terminal:
         assert terminal.exit_code(PATIENCE) == 1

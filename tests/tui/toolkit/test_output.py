@@ -20,7 +20,7 @@ from tests.tui.explorer import press
 from tests.tui.painted import HALF, NASTY, TerminalPicture, good_terminal
 from tests.tui.painted_explorer import painted_explorer
 from tui.drawing.text import escape_text
-from tui.toolkit.output import RESET, Difference, LastFrame
+from tui.toolkit.output import Difference, LastFrame
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
 RED, BLUE = map(Style.parse, ("red", "on blue"))
@@ -41,26 +41,6 @@ def line(*parts: tuple[str, Style]) -> ChopsUpdate:
 def sent(frame: LastFrame, update: ChopsUpdate) -> str:
     """Send an update and give what was written."""
     return Difference(frame, update).render_segments(CONSOLE)
-
-
-def test_unchanged_cells_are_not_sent_again() -> None:
-    frame = LastFrame()
-    assert "heads" in sent(frame, line(("heads", RED)))
-    assert sent(frame, line(("he", RED), ("ads", RED))) == ""
-    assert sent(frame, line(("heads", BLUE))) == f"\x1b[1;1H\x1b[0;44mheads{RESET}", "another style is a change"
-
-
-def test_only_the_word_that_changed_is_sent() -> None:
-    frame = LastFrame()
-    sent(frame, line(("rank 12 of 64 │││││", RED)))
-    assert sent(frame, line(("rank 13 of 64 ││ ││", RED))) == f"\x1b[1;6H\x1b[0;31m13\x1b[1;17H {RESET}"
-
-
-def test_a_forgotten_frame_is_sent_again() -> None:
-    frame = LastFrame()
-    first = sent(frame, line(("head", RED)))
-    frame.forget()
-    assert sent(frame, line(("head", RED))) == first
 
 
 @pytest.mark.parametrize(("at", "seen"), [(1, " x日"), (2, "日x ")])
