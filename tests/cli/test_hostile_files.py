@@ -49,7 +49,6 @@ def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
         ("llama", {"num_key_value_heads": 10**6}, "a model of more than"),
         ("llama", {"vocab_size": 10**6}, "a table of shape [1000000, 32], but its files hold"),
         ("t5", {"relative_attention_num_buckets": 2**31}, "a model of more than"),
-        ("gpt2", {"model_type": "megatron-bert"}, "but its files hold"),
         ("mixtral", {"num_local_experts": 10**6}, "but its files hold"),
     ],
 )
@@ -67,17 +66,12 @@ def test_a_token_number_that_there_is_no_token_of_is_refused(text: str, tiny_cop
     assert "has no token" in refusal(*attention(folder, text))
 
 
-def test_a_start_token_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel) -> None:
-    assert "fails on this sentence" in refusal(*attention(with_config(tiny_copy("t5"), decoder_start_token_id=HUGE)))
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
         ("config.json", {"num_attention_heads": {"a": 4}}, 'config.json: num_attention_heads is {"a": 4}, not a whole'),
         ("config.json", {"rope_parameters": {"rope_type": 5}}, "config.json: rope_parameters.rope_type is 5, not a"),
         ("config.json", {"model_type": "x" * 5000}, "config.json: model_type is"),
-        ("config.json", {"decoder_start_token_id": 10**29}, "config.json: decoder_start_token_id is 1000"),
         ("config.json", {"hidden_act": {}}, "config.json is refused by transformers"),
         ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer_config.json: model_max_length is"),
     ],
@@ -92,13 +86,12 @@ def test_a_field_of_another_type_is_named_with_its_file(
     ("content", "said"),
     [
         (b"[" * 100_000 + b"]" * 100_000, "nested more than"),
-        (b'{"a":' * 200 + b"1" + b"}" * 200, "nested more than"),
         (b" " * 2**26, "larger than 32 MB"),
         (b'{"model_type": ' + b"1" * 5000 + b"}", "not readable JSON"),
         (b"\xff\xfe", "not readable JSON"),
         (b"[]", "holds no JSON object"),
     ],
-    ids=["lists in lists", "objects in objects", "spaces", "digits", "bytes", "a list"],
+    ids=["lists in lists", "spaces", "digits", "bytes", "a list"],
 )
 def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")

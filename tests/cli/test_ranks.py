@@ -204,9 +204,3 @@ def test_the_whole_layers_of_bert_have_the_published_ranks(layer: int) -> None:
 def test_the_first_heads_of_bert_have_the_published_ranks() -> None:
     ranks = energy_ranks(snapshot("google-bert/bert-base-uncased", "bert-base-uncased"), 0)
     assert {head: ranks[str(head)] for head in BERT_HEADS} == BERT_HEADS
-
-
-def test_the_output_embedding_of_gpt2_is_tied_to_the_input_embedding() -> None:
-    folder = snapshot("openai-community/gpt2", "gpt2")
-    ties = {row["name"]: row["tied_to"] for row in exported(folder, "weights") if row["tied_to"]}
-    assert ties == {"lm_head.weight": "wte.weight"} or ties == {"lm_head.weight": "transformer.wte.weight"}
