@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from engine.values.views import OVERVIEW
 from tui.state.overview_measures import named_measure
-from tui.toolkit.keys import GROUPS, command_name, is_bound, sort_keys
+from tui.toolkit.keys import GROUPS, command_name, is_bound
 from tui.toolkit.messages import PlaceWanted
 from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
@@ -99,7 +99,7 @@ def commands_on(screen: Screen[Any]) -> Iterator[Command]:
     app = screen.app
     order: dict[Binding.Group | None, int] = {group: place for place, group in enumerate(GROUPS)}
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
-    for each in sort_keys(screen.active_bindings.values()):
+    for each in screen.active_bindings.values():
         name = each.binding.id
         if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)

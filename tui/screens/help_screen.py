@@ -19,7 +19,7 @@ from textual.widgets import Input
 
 from engine.values.outline import MARKS
 from tui.screens.modal import ListScreen
-from tui.toolkit.keys import GROUPS, MOVES, MOVING, MOVING_KEYS, PAIRS, VIEWS, is_bound, key_of, sort_keys
+from tui.toolkit.keys import GROUPS, MOVES, MOVING, MOVING_KEYS, PAIRS, VIEWS, is_bound, key_of
 from tui.widgets.field import OF_EDITING, Field
 
 HERE = "in this menu"
@@ -67,7 +67,7 @@ def describe_keys(app: App[None]) -> list[Section]:
     """
     found: dict[str, dict[str, list[Binding]]] = {}
     moves, paired = False, {name for pair in PAIRS for name in pair}
-    for each in sort_keys(app.screen.active_bindings.values()):
+    for each in app.screen.active_bindings.values():
         binding = each.binding
         if binding.id is None or not is_bound(binding):
             continue  # Textual's own keys, and commands without a key
@@ -137,6 +137,8 @@ class HelpScreen(ListScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", id="help.search")]
+
+    foot_keys: ClassVar[dict[str, str]] = {"help.search": "Search", "list.close": "Close"}
 
     heading = "keys"
 

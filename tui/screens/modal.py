@@ -61,10 +61,11 @@ class _Lines(VerticalScroll, inherit_bindings=False):
     """Scrolls without keys of its own: the screen has them all."""
 
 
-class ListScreen(Modal[None]):
+class ListScreen(Modal[None], inherit_bindings=False):
     """Shows lines that scroll; subclasses fill the body."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *(each for each in Modal.BINDINGS if each is not HELP),
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
         Binding("j,down", "move('scroll_down')", "Down", show=False, id="list.down"),
         Binding("k,up", "move('scroll_up')", "Up", show=False, id="list.up"),

@@ -1,12 +1,11 @@
-"""Keys: how a text names them, how lists order and group them, and the bindings for paging."""
+"""Keys: how a text names them, how lists group them, and the bindings for paging."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
-from textual.binding import ActiveBinding, Binding
+from textual.binding import Binding
 from textual.dom import DOMNode
 
 VIEWS = Binding.Group("views")
@@ -124,30 +123,6 @@ def _subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
     for each in kind.__subclasses__():
         yield each
         yield from _subclasses(each)
-
-
-def sort_keys(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
-    """Sort keys by their owner, in the given order, then as the classes declare them, Textual's own last.
-
-    Textual moves remapped keys to the end.
-    """
-    every = list(active)
-    owners = list(dict.fromkeys((each.node, each.binding.group is not None) for each in every))
-
-    def place(each: ActiveBinding) -> tuple[int, float, int]:
-        name, key = each.binding.id or "", each.binding.key
-        at, keys = _declared(type(each.node)).get(name, (math.inf, ""))
-        keys = each.node.app._keymap.get(name, keys)
-        return owners.index((each.node, each.binding.group is not None)), at, f",{keys},".find(f",{key},")
-
-    return sorted(every, key=place)
-
-
-@cache
-def _declared(kind: type[DOMNode]) -> dict[str, tuple[float, str]]:
-    """Map the id of each binding of a class to its place, its own before inherited ones, and to its keys."""
-    every = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
-    return {each.id: (place, each.key) for place, each in reversed([*enumerate(every)]) if each.id is not None}
 
 
 def paging_bindings(id: str, of: str = "A page", half: str = "Half a page") -> list[Binding]:

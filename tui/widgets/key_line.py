@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.toolkit.keys import is_bound, sort_keys
+from tui.toolkit.keys import is_bound
 
 KEPT_BELOW = {"app.zoom": 60, "table.all_rows": math.inf, "explain.all_rows": math.inf}
 """Width of the line from which a key gives way to others, by its binding's id.
@@ -112,7 +112,7 @@ class KeyLine(Widget, can_focus=False):
         Keys of the application come last, and stay.
         """
         found: dict[str, tuple[Binding, bool]] = {}
-        for each in sort_keys(screen.active_bindings.values()):
+        for each in screen.active_bindings.values():
             if is_bound(each.binding) and not (isinstance(screen.focused, Input) and self._is_typed(each)):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
         words: dict[str, str] = {}
