@@ -83,12 +83,7 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("slash", "search", "New search", show=False, id="chooser.search"),
         Binding("i", "field", "To the field", show=False, id="chooser.field"),
         Binding(
-            "tab",
-            "complete",
-            "Complete the path or name, or to the list",
-            show=False,
-            id="chooser.complete",
-            priority=True,
+            "tab", "complete", "Complete the path or name, or to the list", False, id="chooser.complete", priority=True
         ),
         Binding("shift+tab", "field", "Back to the field", show=False, id="chooser.field_back", priority=True),
         Binding("enter", "open", "Open", id="chooser.open", priority=True),

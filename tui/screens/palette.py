@@ -54,7 +54,7 @@ class Palette(Modal[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Leave", show=False, id="palette.leave"),
+        Binding("escape", "leave", "Leave", show=False, id="palette.leave"),
         Binding("down,ctrl+n", "move('cursor_down')", "Next command", show=False, id="palette.down"),
         Binding("up,ctrl+p", "move('cursor_up')", "Previous command", show=False, id="palette.up"),
         Binding("pagedown", "move('page_down')", "A page down", show=False, id="palette.page_down"),
@@ -87,6 +87,10 @@ class Palette(Modal[None]):
         """List views first, then the other commands in the order of the help."""
         self.set_focus(self._field)
         self._fill("")
+
+    def action_leave(self) -> None:
+        """Close, unless this is closed already and the key came for it nevertheless."""
+        self.dismiss()
 
     @on(Input.Changed)
     def _search(self, event: Input.Changed) -> None:
@@ -172,7 +176,7 @@ class Palette(Modal[None]):
 
 
 class _Words(Field):
-    leaving = "screen.dismiss"
+    leaving = "screen.leave"
 
 
 class _Matches(Choices, can_focus=False):

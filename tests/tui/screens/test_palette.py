@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import Click
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -12,6 +13,7 @@ from tests.tui.explorer import active_table, explorer, press, screen_text, settl
 from tui.app.explorer import Explorer
 from tui.screens.export_screen import ExportScreen
 from tui.screens.palette import Palette
+from tui.widgets.field import Field
 
 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
@@ -102,3 +104,23 @@ async def test_the_palette_knows_a_layers_heads_the_prompt_and_the_commands_of_t
         assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
         await press(pilot, "enter")
         assert active_table(app).grid._shown.wanted.sort is not None
+
+
+async def test_a_second_key_that_leaves_the_palette_does_not_close_the_explorer() -> None:
+    async with explorer("demo") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        field = app.screen.query_one(Field)
+        app.screen.dismiss()
+        await field.action_copy()
+        await settle(pilot)
+        assert app.screen is app.main
+        assert app.unexpected_error is None
+
+
+async def test_a_click_that_the_terminal_has_become_too_small_for_is_ignored() -> None:
+    async with explorer("demo") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        palette = app.screen
+        palette.post_message(Click(palette, 98, 25, 0, 0, 1, False, False, False, 98, 25))
+        await settle(pilot)
+        assert app.screen is palette
