@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from textual.events import Key
 from textual.widgets import Input
 
 from engine.values.table import Table
@@ -117,6 +118,14 @@ async def test_names_can_be_changed_and_no_file_is_overwritten_unasked(tiny_mode
         await press(pilot, "e", "tab", "escape", "escape")
         assert not isinstance(app.screen, ExportScreen), "esc leaves the name first and then the menu"
     assert names(folder) == ["other"]
+
+
+async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, "e")
+        for key in ("tab", *"mnw", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: [name.partition(".")[2] for name in names(folder)] == ["csvmnw"])
 
 
 async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:

@@ -128,6 +128,19 @@ async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(tiny_
         assert line.value == "the cat"  # what was chosen came in the place of the draft
 
 
+async def test_ctrl_c_copies_no_text_that_was_selected_to_be_replaced(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "i", "ctrl+c")
+        assert app.focused is app.main.tree_widget
+        await type_keys(pilot, "w", "w")
+        line = app.main.prompt.input
+        await type_keys(pilot, "slash", "h", "enter", "slash")
+        assert line.selected_text == "h"
+        await type_keys(pilot, "ctrl+c")
+        await until(pilot, lambda: not app.main.prompt.display)
+        assert app.clipboard == ""
+
+
 async def test_a_sentence_typed_before_opening_is_read(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
     found = engine.open(str(tiny_model("gpt2")), lambda progress: None)
@@ -153,6 +166,18 @@ async def test_a_file_that_cannot_be_written_is_said_once(tiny_model: TinyModel)
         await pilot.pause()
         assert notices(app) == ["cannot save sentences for the next start: File exists"]
         assert app.sentences.newest_first == ("b", "a")
+
+
+@pytest.mark.parametrize("key", ["enter", "escape"])
+async def test_the_tokens_above_the_line_go_with_the_focus(tiny_model: TinyModel, key: str) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        before = screen_text(app).count("│ cat")
+        await press(pilot, "i")
+        await type_keys(pilot, "the cat sat")
+        assert screen_text(app).count("tokens") == 1
+        await press(pilot, key)
+        text = screen_text(app)
+        assert text.count("│ cat") == before == 1, text
 
 
 async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_list(tiny_model: TinyModel) -> None:
