@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
 import re
 import threading
 from collections import Counter, defaultdict
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PretrainedConfig
 
-LEFT_OUT = frozenset({"auto_map", "configuration_files"})
-"""Settings that name code, or other files to read instead."""
-
 READ = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".safetensors", ".bin")
 """Endings of the files that transformers may open."""
 
@@ -47,20 +43,11 @@ TOKENIZER_FIELDS: Mapping[str, FieldType] = {
 }
 """The types of the fields of ``tokenizer_config.json``."""
 
-LONGEST_REASON = 300
-"""Characters of transformers' message about a configuration, which may contain all of it."""
-
-TIMES, FURTHER_BYTES = 4, 2**29
-"""A model may take so many times the stored bytes, and so many more: parts of a type may not be stored."""
-
-PACKED = 4
-"""Multiplies `TIMES` if weights are packed into fewer bits."""
+TIMES, FURTHER_BYTES = 16, 2**29
+"""A model may take so many times the stored bytes, which may be packed, and so many more, which may not be stored."""
 
 MODULES, MODULES_FOR_A_TENSOR = 5000, 20
 """Modules that a model may have, and how many more for each stored tensor."""
-
-TABLE = 2**21
-"""Numbers that an embedding may always have; a larger one may have at most `TIMES` those of the largest tensor."""
 
 CODE_NEEDED = "it needs its own code, which runs only if you allow it: read it, then give --trust-remote-code"
 
@@ -131,13 +118,14 @@ def library_config(directory: Path) -> Any:
         )
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' AutoConfig does
         model_type = "ministral"
-    known = {name: value for name, value in settings.items() if name not in LEFT_OUT}
+    names_of_code = ("auto_map", "configuration_files")  # and of other files to read instead
+    known = {name: value for name, value in settings.items() if name not in names_of_code}
     try:
         with IMPORT_LOCK:
             kind = CONFIG_MAPPING[model_type]
         return kind.from_dict(known, name_or_path=str(directory))
     except Exception as error:  # whatever a configuration's own code raises
-        said = " ".join(str(error).split())[:LONGEST_REASON]
+        said = " ".join(str(error).split())[:300]  # which may contain the whole configuration
         raise EngineError(f"{file} is refused by transformers: {said}; correct it there") from error
 
 
@@ -167,21 +155,18 @@ def _check_plain(directory: Path) -> None:
 
 
 @contextmanager
-def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None]:
+def bound_size(entries: Mapping[str, TensorEntry]) -> Iterator[None]:
     """Keep this thread from building a model far larger than the stored tensors.
 
     Modules, and tensors on PyTorch's meta device, are counted as they are registered, before memory is allocated.
     Raises `EngineError` that names what the configuration asks for and what is stored.
     """
-    from torch import nn
     from torch.nn.modules import module as hooks
 
     thread = threading.get_ident()
     stored = sum([entry.stored_bytes for entry in entries.values()])
-    is_packed = bool(getattr(config, "quantization_config", None))
-    most_bytes = TIMES * stored * (PACKED if is_packed else 1) + FURTHER_BYTES
+    most_bytes = TIMES * stored + FURTHER_BYTES
     most_modules = MODULES + MODULES_FOR_A_TENSOR * len(entries)
-    most_rows = max(TABLE, TIMES * max([math.prod(entry.shape) for entry in entries.values()], default=0))
     counts: Counter[str] = Counter()
 
     def refuse(what: str, held: str) -> EngineError:
@@ -200,10 +185,6 @@ def bound_size(entries: Mapping[str, TensorEntry], config: Any) -> Iterator[None
         counts["bytes"] += tensor.nbytes
         if counts["bytes"] > most_bytes:
             raise refuse(f"a model of more than {size(most_bytes)}", size(stored))
-        if isinstance(parent, nn.Embedding) and tensor.numel() > most_rows:
-            raise refuse(
-                f"a table of shape {list(tensor.shape)}", f"no tensor of more than {most_rows // TIMES} numbers"
-            )
 
     with (
         hooks.register_module_module_registration_hook(count_module),
@@ -237,7 +218,7 @@ def empty_model(kind: Any, config: Any, entries: Mapping[str, TensorEntry]) -> A
     import torch
 
     config = deepcopy(config)  # models write to it
-    with bound_size(entries, config), torch.device("meta"):
+    with bound_size(entries), torch.device("meta"):
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
@@ -298,7 +279,7 @@ def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
         _check_plain(directory)
         config, entries = library_config(directory), Checkpoint(directory).entries
         chosen, checked = model_class(config, entries), {**options, "config": config}
-        bounds = bound_size(entries, config)
+        bounds = bound_size(entries)
     with bounds:
         model, loading = chosen.from_pretrained(
             directory,
