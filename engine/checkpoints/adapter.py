@@ -70,9 +70,6 @@ FIELDS: Mapping[str, FieldType] = {
 PATTERNS = {"r": "rank_pattern", "lora_alpha": "alpha_pattern"}
 """By setting, the one that overrides it for some modules."""
 
-PATTERN_SECONDS = 0.5
-"""How long a pattern may take to match a name; the package counts the processor's time."""
-
 _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
 
 
@@ -83,15 +80,18 @@ class ModuleChange:
     Attributes
     ----------
     module : its name in the trained model.
-    adapter, parts : the adapter's tensors, and the names of this change's: ``A`` (r, in), ``B`` (out, r) and
-        ``magnitude_vector`` (out,), or for embeddings ``embedding_A`` (r, vocabulary) and ``embedding_B`` (d_model, r).
+    adapter : the adapter's tensors.
+    down, up : the names of the factors, (r, in) and (out, r); for an embedding (r, vocabulary) and (d_model, r).
+    magnitudes : the name of the lengths of the changed weight's rows, (out,); empty without.
     scale : of the product.
-    is_transposed : whether the weight is stored ``[in, out]``.
+    is_transposed : whether the weight is stored ``[in, out]``, as an embedding is.
     """
 
     module: str
     adapter: Tensors
-    parts: Mapping[str, str]
+    down: str
+    up: str
+    magnitudes: str
     scale: float
     is_transposed: bool
 
@@ -100,33 +100,30 @@ class ModuleChange:
 
         Raises `EngineError` when the shapes of the factors, or of the change and the weight, do not match.
         """
-        is_embedding = "embedding_A" in self.parts
-        sides = ("embedding_A", "embedding_B") if is_embedding else ("A", "B")
-        down, up = (self.adapter.read(self.parts[side]).double() for side in sides)
+        down, up = (self.adapter.read(name).double() for name in (self.down, self.up))
         if down.ndim != 2 or up.ndim != 2 or up.shape[1] != down.shape[0]:
             raise EngineError(
                 f"the adapter's tensors of {self.module} have shapes {list(up.shape)} and {list(down.shape)}, of which "
                 "there is no product; download or save the adapter again"
             )
         product: Tensor = self.scale * (up @ down)  # (out, in); of an embedding (d_model, vocabulary)
-        flipped = is_embedding or self.is_transposed
-        delta = (product.T if flipped else product).to(weight.device)
+        delta = (product.T if self.is_transposed else product).to(weight.device)
         if delta.shape != weight.shape:
             raise EngineError(
                 f"the adapter changes {self.module} by {list(delta.shape)}, the base model has {list(weight.shape)}; "
                 "give the base model that it was trained on: --base"
             )
-        if "magnitude_vector" not in self.parts:
+        if not self.magnitudes:
             return delta
-        size = self.adapter.read(self.parts["magnitude_vector"]).double().flatten().to(weight.device)
+        size = self.adapter.read(self.magnitudes).double().flatten().to(weight.device)
         changed = weight.double() + delta
-        lengths = changed.norm(dim=0 if flipped else 1)
+        lengths = changed.norm(dim=0 if self.is_transposed else 1)
         if size.shape != lengths.shape:
             raise EngineError(
                 f"the adapter has {len(size)} magnitudes for the {len(lengths)} rows of {self.module}; save it again"
             )
         factor = size / lengths
-        difference: Tensor = changed * (factor if flipped else factor[:, None]) - weight.double()
+        difference: Tensor = changed * (factor if self.is_transposed else factor[:, None]) - weight.double()
         return difference
 
 
@@ -171,20 +168,24 @@ def _sort_changes(
         raise EngineError(f"{name} changes nothing: there are no tensors in its file")
     changes = []
     for module, names in parts.items():
-        sides = ("embedding_A", "embedding_B") if "embedding_A" in names else ("A", "B")
+        is_embedding = "embedding_A" in names
+        sides = ("embedding_A", "embedding_B") if is_embedding else ("A", "B")
         if lost := [side for side in sides if side not in names]:
             raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
-        rank = next(iter(adapter.entries[names[sides[0]]].shape), 0)
+        down, up = (names[side] for side in sides)
+        rank = next(iter(adapter.entries[down].shape), 0)
         stated, alpha = (_setting(name, settings, module) for name in ("r", "lora_alpha"))
         if stated not in (rank, None) or rank < 1 or alpha is None:
             raise EngineError(
                 f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
                 "adapter_config.json and the weights do not match; save the adapter again"
             )
-        if "magnitude_vector" in names and not settings.get("use_dora"):
+        magnitudes = names.get("magnitude_vector", "")
+        if magnitudes and not settings.get("use_dora"):
             raise EngineError(f"{name} keeps magnitudes but does not say use_dora; save the adapter again")
         root = math.sqrt(rank) if settings.get("use_rslora") else rank
-        changes.append(ModuleChange(module, adapter, names, float(alpha) / root, bool(settings.get("fan_in_fan_out"))))
+        is_transposed = is_embedding or bool(settings.get("fan_in_fan_out"))
+        changes.append(ModuleChange(module, adapter, down, up, magnitudes, float(alpha) / root, is_transposed))
     return tuple(changes), replaced
 
 
@@ -193,7 +194,8 @@ def _setting(name: str, settings: Mapping[str, Any], module: str) -> Any:
     for pattern, value in (settings.get(PATTERNS[name]) or {}).items():
         where = f"{ADAPTER_CONFIG}: {PATTERNS[name]}"
         try:
-            if regex.fullmatch(rf"(?:.*\.)?(?:{pattern})", module, timeout=PATTERN_SECONDS, concurrent=True):
+            # The package counts the processor's time, in seconds.
+            if regex.fullmatch(rf"(?:.*\.)?(?:{pattern})", module, timeout=0.5, concurrent=True):
                 return value
         except TimeoutError as error:
             raise EngineError(

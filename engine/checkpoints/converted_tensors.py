@@ -14,12 +14,6 @@ from engine.values.errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
-PLAIN_METHODS = frozenset({"", "fp8", "mxfp4"})
-"""Methods that leave attention weights plain, or store them as float8 with a scale for every block."""
-
-DEFAULT_BLOCK = (128, 128)
-"""Rows and columns that share a scale, if the configuration does not say."""
-
 SCALE_SUFFIX = "_scale_inv"
 """Follows a weight's name in the name of its scales."""
 
@@ -91,7 +85,7 @@ def dequantise(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensor
     """
     settings = config.get("quantization_config") or {}
     method = settings.get("quant_method") or ""
-    if method in PLAIN_METHODS:
+    if method in ("", "fp8", "mxfp4"):  # these leave attention weights plain, or store them as float8
         return _decode_float8(stored, settings)
     if method == "bitsandbytes":
         return _decode_bitsandbytes(stored)
@@ -109,7 +103,7 @@ def _replace_parts(stored: Tensors, parts: set[str], conversions: Mapping[str, C
 def _decode_float8(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
     block = settings.get("weight_block_size")
-    rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
+    rows, columns = block if block and len(block) == 2 and min(block) > 0 else (128, 128)
     conversions = {
         name: Conversion(entry, partial(_scale_blocks, stored, name, int(rows), int(columns)))
         for name, entry in stored.entries.items()
@@ -200,18 +194,11 @@ def _decode_bitsandbytes(stored: Tensors) -> Tensors:
     for name in stored.entries:
         weight, separator, kind = name.partition(QUANT_STATE)
         if separator:
-            state = _read_state(stored, name)
-            entry = TensorEntry(tuple(state["shape"]), kind)
-            arguments = stored, weight, state
-            conversions[weight] = Conversion(
-                entry, partial(_read_four_bits, *arguments), partial(_step_of_four_bits, *arguments)
-            )
+            conversions[weight] = _four_bits(stored, weight, kind, _read_state(stored, name))
             hidden |= {each for each in stored.entries if each.startswith(f"{weight}.")}
         if name.endswith(".SCB"):
             weight = f"{name.removesuffix('.SCB')}.weight"
-            entry = TensorEntry(stored.entries[weight].shape, "int8")
-            make, step = partial(_read_eight_bits, stored, weight, name), partial(_step_of_eight_bits, stored, name)
-            conversions[weight] = Conversion(entry, make, step)
+            conversions[weight] = _eight_bits(stored, weight, name)
             hidden |= {name, f"{name.removesuffix('.SCB')}.weight_format"}
     return _replace_parts(stored, hidden, conversions)
 
@@ -227,28 +214,32 @@ def _read_state(stored: Tensors, name: str) -> dict[str, Any]:
     return state
 
 
-def _read_eight_bits(stored: Tensors, weight: str, scales: str) -> Tensor:
-    return stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
+def _eight_bits(stored: Tensors, weight: str, scales: str) -> Conversion:
+    """Decode rows whose largest number is stored as `INT8_RANGE`."""
+
+    def make() -> Tensor:
+        return stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
+
+    entry = TensorEntry(stored.entries[weight].shape, "int8")
+    return Conversion(entry, make, lambda: _root_mean_square(stored, scales) / INT8_RANGE)
 
 
-def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
-    """Compute the distance between neighbouring numbers, as a root mean square over all rows."""
-    return _root_mean_square(stored, scales) / INT8_RANGE
+def _four_bits(stored: Tensors, weight: str, kind: str, state: Mapping[str, Any]) -> Conversion:
+    """Decode blocks of numbers that are places in a table of levels."""
 
+    def make() -> Tensor:
+        return _look_up_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
 
-def _read_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
-    return _look_up_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
+    def step() -> float:
+        import torch
 
+        levels, places = stored.read(f"{weight}.quant_map").float().sort()
+        gaps = levels.diff()
+        around = torch.empty_like(levels)
+        around[places] = (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]])) / 2
+        return float(_look_up_levels(stored, weight, state, around).double().square().mean().sqrt())
 
-def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
-    """Compute the distance between neighbouring levels, as a root mean square over the numbers."""
-    import torch
-
-    levels, places = stored.read(f"{weight}.quant_map").float().sort()
-    gaps = levels.diff()
-    around = torch.empty_like(levels)
-    around[places] = (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]])) / 2
-    return float(_look_up_levels(stored, weight, state, around).double().square().mean().sqrt())
+    return Conversion(TensorEntry(tuple(state["shape"]), kind), make, step)
 
 
 def _look_up_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
