@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from engine.architectures.heads import read_layer
 from engine.architectures.rules import FUSED_NAMES, OUTPUT_NAMES, SEPARATE_NAMES, Layout
 from engine.values.heads import Head
-from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.opening import assert_same_heads, edited_weights, open_folder, refusal, with_config
-from tests.tiny_configurations import save_tiny, tiny_configuration
+from tests.tiny_configurations import save_tiny
 
 SPELLINGS = [
     *((names, "o_proj") for names in SEPARATE_NAMES),
@@ -113,18 +111,6 @@ def test_linear_attention_is_recognised_by_the_tensors_beside_it(unknown: Path) 
     assert [layer.name for layer in open_folder(unknown)[2].outline.layers] == [Head("decoder", 1)]
 
 
-def test_cross_attention_of_gpt2_is_no_grouped_attention(tmp_path: Path) -> None:
-    model = tiny_models.build(tiny_configuration("gpt2", add_cross_attention=True))
-    _, checkpoint, anatomy = open_folder(tiny_models.save(model, tmp_path))
-    module = anatomy.modules[Head("cross", 0)]
-    assert (module.outline.heads, module.outline.key_value_heads) == (4, 4)
-    attention: Any = model.h[0].crossattention
-    weights = read_layer(checkpoint, module)
-    torch.testing.assert_close(weights.query.flatten(0, 1), attention.q_attn.weight.T)
-    torch.testing.assert_close(weights.key.flatten(0, 1), attention.c_attn.weight.T[:32])
-    torch.testing.assert_close(weights.value.flatten(0, 1), attention.c_attn.weight.T[32:])
-
-
 @pytest.mark.parametrize("content", ["", "{", "null", '"text"', "3"])
 def test_a_damaged_configuration_is_named(content: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
@@ -156,12 +142,3 @@ def test_a_head_count_that_is_left_out_is_the_types_default_with_a_note(tiny_cop
 @pytest.mark.parametrize("model_type", ["mamba", "rwkv", "fnet"])
 def test_a_type_without_attention_heads_is_named(model_type: str, tmp_path: Path) -> None:
     assert f"'{model_type}' have no softmax attention" in refusal(save_tiny(model_type, tmp_path))
-
-
-def test_values_may_read_another_width_than_keys(tmp_path: Path) -> None:
-    folder = save_tiny("mobilebert", tmp_path, intra_bottleneck_size=16, true_hidden_size=16, embedding_size=32)
-    _, checkpoint, anatomy = open_folder(folder)
-    for name, module in anatomy.modules.items():
-        weights = read_layer(checkpoint, module).of_head(0)
-        for matrix in "QKVO":
-            assert weights[f"W_{matrix}"].shape == anatomy.outline.layer(name).shape(matrix, False)
