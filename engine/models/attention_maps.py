@@ -6,9 +6,6 @@ in transformers.
 
 from __future__ import annotations
 
-import math
-import mmap
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -189,12 +186,6 @@ def longest_in_full(model: Any) -> int | None:
 UNCHECKED_BYTES = 2**24
 """Bytes that are taken to be free wherever a model is loaded."""
 
-QUERIES_AT_ONCE = 64
-"""Queries that are written together, from the first key that any of them sees to the last."""
-
-ROW_PAGES = 4
-"""Pages of memory that a head's row needs for the heads to be stored one after the other."""
-
 
 def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states: int = 0) -> None:
     """Raise `EngineError` where ``copies`` of one layer's maps and ``states`` further bytes do not fit into memory."""
@@ -209,40 +200,6 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states:
 
 
 def add_block(maps: NDArray[np.float32], first: int, block: Tensor, layers: int = 1) -> None:
-    """Add a block (heads, some queries, keys), whose first query is ``first``, to the mean over so many layers.
-
-    Keys that a mask hides are never written: in `pages_of_zeros` they take no memory.
-    """
+    """Add a block (heads, some queries, keys), whose first query is ``first``, to the mean over so many layers."""
     places = torch.from_numpy(maps)[:, first : first + block.shape[1]]
-    for some, place in zip(block.split(QUERIES_AT_ONCE, 1), places.split(QUERIES_AT_ONCE, 1), strict=True):
-        looked_at = some.amax((0, 1)).nonzero()  # NaN is not zero either
-        if len(looked_at):
-            seen = slice(int(looked_at[0]), int(looked_at[-1]) + 1)
-            place[..., seen] += some[..., seen].to(place) / layers
-
-
-def pages_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Give zeros for large maps (heads, queries, keys), of which only pages that are written take memory.
-
-    NumPy's own arrays ask for pages of two mebibytes, larger than what a mask hides of a row. A row of a short map has
-    few pages, so there the heads are the last axis in memory; with long rows they are the first, which reads a single
-    head without steps.
-
-    Examples
-    --------
-    >>> pages_of_zeros((3, 1000, 1000)).strides
-    (4, 12000, 12)
-    """
-    heads, queries, keys = shape
-    numbers = math.prod(shape)
-    size = numbers * np.dtype(np.float32).itemsize
-    if sys.platform == "win32":
-        pages = mmap.mmap(-1, size)
-    else:  # reading a page of a shared mapping would fill it
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # on Linux, where pages may be large by default
-        pages.madvise(mmap.MADV_NOHUGEPAGE)
-    made = np.frombuffer(pages, np.float32, numbers)
-    if keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE:
-        return made.reshape(queries, keys, heads).transpose(2, 0, 1)
-    return made.reshape(shape)
+    places += block.to(places) / layers

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +44,6 @@ from engine.models.attention_maps import (
     is_distribution,
     longest_in_full,
     need_memory,
-    pages_of_zeros,
     probabilities_of,
     reason_without_map,
 )
@@ -61,7 +60,7 @@ from engine.models.loaded_model import (
 from engine.models.proof import Observation, observe
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.tokenizer import Words
-from engine.values.attention import AT_ONCE, AttentionMaps, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
@@ -70,14 +69,8 @@ from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 MAP_COPIES = 4
 """Copies of a layer's maps that eager attention holds at once: scores, masked scores, their softmax, and the result."""
 
-SCORING_COPIES = 16
-"""Copies of a layer's maps that splitting its scores holds at once: in float64, with what gradients need."""
-
 STATE_COPIES = 6
 """Tensors of the size of a layer's queries that are held besides its maps: queries, keys, values and their results."""
-
-PIECE = 2**18
-"""Numbers of an activation that are computed at once while a long sentence is read."""
 
 EARLIER_BYTES, EARLIER_SENTENCES = 256 * 2**20, 16
 """Limits of what is kept of earlier sentences."""
@@ -165,8 +158,7 @@ class MapReader(ABC):
                     shape = block.shape[0], len(tokens[0]), len(tokens[1])
                     if weights is None:
                         need_memory(*shape)
-                        is_small = shape[1] * shape[2] <= AT_ONCE
-                        weights = np.zeros(shape, np.float32) if is_small else pages_of_zeros(shape)
+                        weights = np.zeros(shape, np.float32)
                     if weights.shape != shape:
                         raise EngineError("the layers' maps differ in shape, so there is no mean over layers")
                     add_block(weights, first, block, len(layers))
@@ -395,8 +387,7 @@ class Reader(MapReader):
         with_kernels = partial(attend_with_kernel, check) if self.reads_with_kernels else EagerCall.attend
         before = ATTENTION.set(attention or with_kernels)
         try:
-            sparing = split_activations(self.model) if tokens**2 > AT_ONCE else nullcontext()
-            with self._state(), sparing, self._refusing(), self._checking(), torch.inference_mode():
+            with self._state(), self._refusing(), self._checking(), torch.inference_mode():
                 yield
         except EngineError:
             raise
@@ -490,7 +481,7 @@ class Reader(MapReader):
         call, tokens = self._call(layer)
         module, described, name = self.modules[layer], self.anatomy.modules[layer], f"{layer.stack} {layer}"
         shape = described.outline.heads, len(tokens[0]), len(tokens[1])
-        need_memory(*shape, SCORING_COPIES)
+        need_memory(*shape, copies=16)  # in float64, with what gradients need
         try:
             with (
                 self._state(),
@@ -519,31 +510,3 @@ class Reader(MapReader):
         """Watch every attention module while the model reads two rows of random tokens."""
         with self._state():
             return observe(self.model, self.anatomy.modules, self._device, check)
-
-
-@contextmanager
-def split_activations(model: nn.Module) -> Iterator[None]:
-    """Compute the activations of a model of transformers in pieces, which takes less memory.
-
-    Each result depends on one number alone, so it stays the same.
-    """
-    changed = [
-        module for module in model.modules()
-        if type(module).__module__ == "transformers.activations" and "forward" not in vars(module)
-    ]  # fmt: skip
-    for module in changed:
-        module.forward = partial(_in_pieces, module.forward)
-    try:
-        yield
-    finally:
-        for module in changed:
-            del module.forward
-
-
-def _in_pieces(activation: Callable[[Tensor], Tensor], numbers: Tensor) -> Tensor:
-    if numbers.numel() <= PIECE or not numbers.is_contiguous():
-        return activation(numbers)
-    result = numbers.new_empty(numbers.shape)
-    for read, written in zip(numbers.view(-1).split(PIECE), result.view(-1).split(PIECE), strict=True):
-        written.copy_(activation(read))
-    return result
