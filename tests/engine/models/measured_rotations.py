@@ -1,14 +1,11 @@
 """How types of transformers rotate queries and keys, measured on tiny models.
 
-``python -m tests.engine.models.measured_rotations [TYPE …]``
-
 Attention reads the same vector at every token, so that queries and keys differ by their positions alone: the rotation
 takes the first ones to the others, whatever norms come before it.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -58,45 +55,16 @@ def longer_configuration(model_type: str) -> Any:
     return short if missing else config
 
 
-SAMPLES = {"moonshine": 3200, "moonshine_streaming": 2080}
-"""Samples of sound from which encoders make as many states as the sentence has tokens."""
-
-WHOLE = {
-    "dia_decoder": "dia", "mllama_text_model": "mllama", "moonshine_streaming_encoder": "moonshine_streaming",
-    "t5_gemma_module": "t5gemma", "t5gemma2_decoder": "t5gemma2",
-}  # fmt: skip
-"""Types of parts that run only inside a model, and the model's type."""
-
-
-UNREAD = frozenset({"blt_local_decoder", "blt_local_encoder", "evolla", "gradium_phonon_tts", "voxtral_realtime_text"})
-"""Types that need more than a sentence; ``test_rotary`` calls their functions for rotations."""
-
 NORMED_AFTER = ("query_layernorm", "key_layernorm", "q_layer_norm", "k_layer_norm")
 """Norms of queries and keys after the rotation; with gains of one they only change lengths."""
-
-SCALED = frozenset({"beam", "mistral_large4_text"})
-"""Types that scale a query by its position, so that only its direction is compared."""
-
-WITHOUT_IDS = frozenset({"qwen3_omni_moe_talker_code_predictor", "qwen3_omni_moe_talker_text"})
-"""Types that read vectors instead of tokens."""
 
 
 def inputs_of(model: Any, token: int) -> dict[str, Any]:
     """Make a model's inputs for a sentence of one token repeated."""
-    config = model.config
-    numbers = torch.Generator().manual_seed(token)
-    if config.model_type == "kyutai_speech_to_text":
-        return {"input_ids": torch.full((1, TOKENS, config.num_codebooks + 1), token % config.codebook_vocab_size)}
-    if config.model_type in WITHOUT_IDS:
-        one = torch.randn(1, 1, config.hidden_size, generator=numbers)
-        return {"inputs_embeds": one.expand(1, TOKENS, -1).contiguous()}
     inputs = inputs_at_position_zero(model, torch.full((1, TOKENS), token))
-    if samples := SAMPLES.get(config.model_type):
-        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # a different sound for each token
-        inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
-    if config.model_type == "idefics":
-        seen = torch.randn(1, 1, TOKENS, config.vision_config.embed_dim, generator=numbers)
-        inputs |= {"image_encoder_embeddings": seen, "image_attention_mask": torch.ones(1, TOKENS, 1)}
+    if model.config.model_type == "moonshine_streaming":  # as much sound as makes a state for each token
+        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :2080]  # a different one for each token
+        inputs["attention_mask"] = inputs["attention_mask"][:, :2080]
     return inputs
 
 
@@ -110,8 +78,7 @@ def queries_and_keys(
     watches, read, hooks = dict[Head, Any](), dict[Head, Tensor](), list[Any]()
 
     def follow(name: Head, module: nn.Module, heads: int, width: int) -> None:
-        of_both_sides = 2 if "Merged" in type(module).__name__ else 1  # the decoder's own keys first
-        watch: Any = ScoreWatch((heads, TOKENS, of_both_sides * TOKENS))
+        watch: Any = ScoreWatch((heads, TOKENS, TOKENS))
         watches[name] = watch
 
         def alike(value: Any) -> Any:
@@ -141,7 +108,7 @@ def queries_and_keys(
 
 
 def difference(config: Any) -> str:
-    """Compare the queries and keys of a model of a configuration with `rotation_of`; empty where all are the same."""
+    """Compare the keys of a model of a configuration with `rotation_of`; empty where all are the same."""
     torch.manual_seed(0)
     model = tiny_models.build(config)
     for name, module in model.named_modules():
@@ -162,20 +129,17 @@ def difference(config: Any) -> str:
     seen = [queries_and_keys(model, layers, token) for token in SENTENCE_TOKENS]
     known = list[Tensor]()
     for name, (noted, _) in seen[0].items():
-        if not noted.query.numel():
+        if not noted.key.numel():
             return f"{name}: no product of queries and keys was seen"
         back = _order_of_rows(
             rotations[name], noted.key.shape[-1], is_reordered(getattr(config, "text_config", config))
         )
-        for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
-            for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
-                expected = rotate_keys(rows[:, 0, :, None], rotations[name], -place)[..., 0]
-                if side == "queries" and config.model_type in SCALED:
-                    along = (rows[:, place] * expected).sum(-1) / expected.square().sum(-1)
-                    expected = along[:, None] * expected
-                off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
-                if off > 1e-4:
-                    return f"{name}: {side} at position {place} are rotated differently, by {off:.2g}"
+        rows = noted.key[..., back].double()
+        for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
+            expected = rotate_keys(rows[:, 0, :, None], rotations[name], -place)[..., 0]
+            off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
+            if off > 1e-4:
+                return f"{name}: keys at position {place} are rotated differently, by {off:.2g}"
         met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])
         is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
         known.append(met)
@@ -224,22 +188,3 @@ def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
         return unit
 
     return any(bool(((standard(met) * standard(each)).sum(0).abs() > 0.999).all()) for each in ways)
-
-
-def main() -> None:
-    """Print the differences of the named types, or of all that `rotation_of` knows."""
-    wrong = 0
-    for model_type in sys.argv[1:] or sorted(
-        {WHOLE.get(name, name) for name, turning in ROTARY_TYPES.items() if not turning.refused} - UNREAD
-    ):
-        try:
-            said = difference(longer_configuration(model_type))
-        except Exception as error:  # of transformers or ours; the other types go on
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-        wrong += bool(said)
-        print(f"{model_type}: {said or 'the same'}", flush=True)
-    sys.exit(1 if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()

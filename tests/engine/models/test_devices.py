@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +21,7 @@ from engine.architectures.heads import read_layer
 from engine.architectures.tensors import ModuleTensors
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.mathematics import circuits, distances, spectra, tokens
-from engine.mathematics.factored_matrices import factor_matrices, product
-from engine.mathematics.scores import Rotation, rotate_keys
+from engine.mathematics import spectra
 from engine.models import devices
 from engine.models.interventions import HeldNorm
 from engine.models.loaded_model import cause_of_nan
@@ -35,7 +32,6 @@ from engine.models.tokenizer import Tokenizer
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES
 from engine.values.options import EngineOptions
-from engine.values.progress import finish
 from engine.values.table import Cell
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -74,45 +70,6 @@ def whole(*factors: Tensor) -> list[Tensor]:
     return [layer_singular_values(each, *factors) for each in MATRICES]
 
 
-def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    written = circuits.rows_written(value, output)
-    return [circuits.composition(written, each) for each in circuits.rows_read(query, key, value, output).values()]
-
-
-def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:
-    factors, tolerance = (query, key, value, output), {"QK": 1e-6, "OV": 1e-6}
-    rows = []
-    for made, count, of_heads in (
-        (circuits.factor_heads(factors), len(query), True), (circuits.factor_layer(factors), 1, False)
-    ):  # fmt: skip
-        frame = circuits.CircuitSettings(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
-        ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
-        rows += finish(circuits.measure_circuits(made, ranks, np.zeros(count), frame))
-    return [value for row in rows for value in row.values()]
-
-
-def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    factors = (factor_matrices(each) for each in (value.repeat_interleave(len(output) // len(value), 0), output.mT))
-    left, sigma, _ = product(*factors).singular_triples()
-    gain, table = query[0, 0], key.flatten(0, 1)
-    chance = tokens.chance_projections(table.cpu(), 3, lambda: None, gain.cpu(), draws=4)  # tables stay in main memory
-    return [sigma, tokens.projections(table, left[0], gain).abs(), chance]
-
-
-def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    other = query + 0.1 * query.flip(0)
-    return [
-        distances.distance((query,), (other,)),
-        distances.unrelated_distance((query,), (other,)),
-        distances.distance((query[:2], key), (other[:2], key)),
-        distances.principal_angles(factor_matrices(query).basis, factor_matrices(other).basis),
-    ]
-
-
-def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
-    return rotate_keys(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
-
-
 def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
     found = spectra.smallest_singular_values(query.flatten(0, 1), 2)
     assert found is not None
@@ -122,19 +79,12 @@ def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
 WORK: dict[str, tuple[str, Callable[..., Any]]] = {
     **{f"heads, {name}": (name, head_singular_values) for name in LAYERS},
     **{f"whole layer, {name}": (name, whole) for name in LAYERS},
-    "compositions": ("thin", compositions),
-    "measures": ("thin", measures),
-    "measures of dependent rows": ("dependent", measures),
-    "measures of wide heads": ("wide", measures),
-    "directions": ("thin", directions_of),
-    "changes": ("thin", changed),
-    "rotations": ("thin", rotated),
     "smallest values": ("thin", smallest),
 }
 
 
 @pytest.mark.parametrize("work", WORK)
-def test_mathematics_stays_on_the_device_it_is_given(work: str) -> None:
+def test_singular_values_are_computed_on_the_device_of_the_factors(work: str) -> None:
     layer, compute = WORK[work]
     factors = LAYERS[layer]
     expected = compute(*factors)
@@ -144,13 +94,6 @@ def test_mathematics_stays_on_the_device_it_is_given(work: str) -> None:
     assert gpu.operations > 5
     for mine, theirs in zip(tree_leaves(found), tree_leaves(expected), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
-
-
-def test_a_planted_mix_of_devices_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    eye = torch.eye
-    monkeypatch.setattr(torch, "eye", lambda size, dtype=None, **_: eye(size, dtype=dtype))
-    with pytest.raises(RuntimeError, match="same device"):
-        test_mathematics_stays_on_the_device_it_is_given("measures")
 
 
 @pytest.mark.parametrize("has_float64", [True, False])
@@ -248,16 +191,6 @@ def assert_same_maps(spread: Reader, plain: Reader, text: str, off: Off = NOTHIN
     for layer in plain.modules:
         expected, found = plain.layer_maps(layer), spread.layer_maps(layer)
         np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "bert"])
-def test_maps_of_a_spread_model_are_the_plain_ones(model_type: str, tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model(model_type)
-    plain = open_reader(folder, "float32")
-    spread = reader_of(on_disk(folder, tmp_path, **half_on_disk(folder)))
-    one_off = Off((replace(next(iter(plain.modules)), head=1),), by_mean=True)
-    for text, off in ((SENTENCE, NOTHING_OFF), ("Another one.", NOTHING_OFF), (SENTENCE, one_off)):
-        assert_same_maps(spread, plain, text, off)
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "t5", "xlnet"])

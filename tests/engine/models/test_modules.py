@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -38,109 +37,63 @@ NARROW = WIDTH // HEADS
 
 NUMBERS = "3 14 15 9 2 6"
 
-Matrices = dict[str, Tensor]
-
 
 def _rows(weight: Tensor, head: int) -> Tensor:
     """Take a head's rows where the heads are stacked."""
     return weight[head * NARROW : (head + 1) * NARROW]
 
 
-def fused(part: Any, head: int) -> Matrices:
-    query, key, value = part.c_attn.weight.chunk(3)
-    biases = part.c_attn.bias.chunk(3)
-    heads = {"W_Q": _rows(query, head), "W_K": _rows(key, head), "W_V": _rows(value, head)}
-    heads |= {f"b_{matrix}": _rows(bias, head) for matrix, bias in zip("QKV", biases, strict=True)}
-    return heads | {"W_O": _rows(part.c_proj.weight.T, head).T, "b_O": part.c_proj.bias}
+KINDS = (FusedCausal, Grouped, RawParameters, SummedAxes, ManyAlone, NormedHeads, OutputsNormedTogether, Annotated)
 
 
-def annotated(part: Any, head: int) -> Matrices:
-    heads = {f"W_{matrix}": _rows(each.weight, head) for matrix, each in zip("QKV", part.linears, strict=False)}
-    heads |= {f"b_{matrix}": _rows(each.bias, head) for matrix, each in zip("QKV", part.linears, strict=False)}
-    return heads | {"W_O": _rows(part.linears[3].weight.T, head).T, "b_O": part.linears[3].bias}
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_heads_of_a_fused_projection_are_its_rows_in_any_precision(dtype: torch.dtype) -> None:
+    opened = engine.open_module(model := LanguageModel(FusedCausal).to(dtype))
+    part: Any = model.blocks[1].attention
+    for place, matrix in enumerate("QKV"):
+        for kind, stored in (("W", part.c_attn.weight), ("b", part.c_attn.bias)):
+            expected = _rows(stored.chunk(3)[place], 2).detach().float().numpy()
+            np.testing.assert_array_equal(opened["L1H2"].arrays()[f"{kind}_{matrix}"], expected)
 
 
-def grouped(part: Any, head: int) -> Matrices:
-    # The module calls wk(x) its query, but its scores are transposed, so ``wq`` makes the queries.
-    return {
-        "W_Q": _rows(part.wq.weight, head), "W_K": _rows(part.wk.weight, head // 2),
-        "W_V": _rows(part.wv.weight, head // 2), "W_O": _rows(part.wo.weight.T, head).T,
-        "b_K": _rows(part.wk.bias, head // 2), "b_V": _rows(part.wv.bias, head // 2),
-    }  # fmt: skip
-
-
-def raw(part: Any, head: int) -> Matrices:
-    by_head = part.qkv.T.reshape(HEADS, 3, NARROW, WIDTH)[head]
-    return {"W_Q": by_head[0], "W_K": by_head[1], "W_V": by_head[2], "W_O": _rows(part.proj, head).T}
-
-
-def summed(part: Any, head: int) -> Matrices:
-    heads = {f"W_{matrix}": getattr(part, f"W_{matrix}")[head].T for matrix in "QKVO"}
-    heads |= {f"b_{matrix}": getattr(part, f"b_{matrix}")[head] for matrix in "QKV"}
-    return heads | {"b_O": part.b_O}
-
-
-def alone(part: Any, head: int) -> Matrices:
-    own = part.heads[head]
-    heads = {"W_Q": own.query.weight, "W_K": own.key.weight, "W_V": own.value.weight}
-    return heads | {"W_O": _rows(part.proj.weight.T, head).T, "b_O": part.proj.bias}
-
-
-KINDS: dict[type[nn.Module], Callable[[Any, int], Matrices]] = {
-    FusedCausal: fused, Grouped: grouped, RawParameters: raw, SummedAxes: summed, ManyAlone: alone,
-    NormedHeads: fused, OutputsNormedTogether: fused, Annotated: annotated,
-}  # fmt: skip
-
-PRECISIONS = [
-    *((kind, torch.float32) for kind in KINDS),
-    *itertools.product((FusedCausal, RawParameters, ManyAlone), (torch.bfloat16, torch.float16, torch.float64)),
-]
-
-
-@pytest.mark.parametrize(("kind", "dtype"), PRECISIONS)
-def test_hand_written_heads_are_found_by_running_them(kind: type[nn.Module], dtype: torch.dtype) -> None:
-    torch.manual_seed(1)
-    model = LanguageModel(kind).to(dtype)
+def test_queries_are_told_from_keys_by_what_the_module_computes() -> None:
+    model = LanguageModel(Grouped)  # which calls wk(x) its query, but its scores are transposed
     opened = engine.open_module(model)
-    assert [layer.heads for layer in opened.outline.layers] == [HEADS, HEADS]
-    for layer, block in enumerate(model.blocks):
-        for head in range(HEADS):
-            ours = opened[f"L{layer}H{head}"].arrays()
-            wanted = KINDS[kind](block.attention, head)
-            assert ours.keys() == wanted.keys()
-            for name, matrix in wanted.items():
-                np.testing.assert_array_equal(ours[name], matrix.detach().float().numpy())
-    assert all("sink" not in mark for layer in opened.outline.layers for mark in layer.marks)
-    assert not any("sink" in (row["note"] or "") for row in rows_of(opened.check()))
+    part: Any = model.blocks[0].attention
+    np.testing.assert_array_equal(opened["L0H3"].W_Q, _rows(part.wq.weight, 3).detach().numpy())
+    np.testing.assert_array_equal(opened["L0H3"].W_K, _rows(part.wk.weight, 1).detach().numpy())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[nn.Module]) -> None:
+def test_the_heads_of_a_hand_written_module_compute_what_it_computes(kind: type[nn.Module]) -> None:
     torch.manual_seed(2)
     model = LanguageModel(kind)
     opened = engine.open_module(model)
+    assert [layer.heads for layer in opened.outline.layers] == [HEADS, HEADS]
     maps = opened.maps(NUMBERS, "L1")
     assert maps.query_tokens == tuple(NUMBERS.split())
-    scores = []
+    second: Any = model.blocks[1]
+    seen: list[Tensor] = []
+    second.attention.register_forward_hook(lambda module, args, result: seen.extend((args[0][0], result[0])))
     with torch.no_grad():
-        model.eval()
-        x = model.words(torch.tensor([[int(each) for each in NUMBERS.split()]])) + model.places.weight[:6]
-        second: Any = model.blocks[1]
-        x = second.first(model.blocks[0](x))
+        model.eval()(torch.tensor([[int(each) for each in NUMBERS.split()]]))
+    (x, written), scores, again = seen, [], torch.zeros(())
     for head in range(HEADS):
         arrays = {name: torch.from_numpy(array) for name, array in opened[f"L1H{head}"].arrays().items()}
-        query = x @ arrays["W_Q"].T + arrays.get("b_Q", 0.0)
-        key = x @ arrays["W_K"].T + arrays.get("b_K", 0.0)
-        scores.append(query @ key.mT)
+        query, key, value = (x @ arrays[f"W_{each}"].T + arrays.get(f"b_{each}", 0.0) for each in "QKV")
+        scores.append(query @ key.T * (1.0 if kind is RawParameters else NARROW**-0.5))
+        again = again + torch.from_numpy(maps.weights[head]) @ value @ arrays["W_O"].T
     if kind is not Grouped:  # whose rotations are not in its matrices
-        scale = 1.0 if kind is RawParameters else NARROW**-0.5
-        scaled = torch.cat(scores) * scale
-        if kind is ManyAlone or issubclass(kind, FusedCausal):
-            scaled = scaled.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
-        np.testing.assert_allclose(maps.weights, scaled.softmax(-1).numpy(), atol=1e-5)
+        is_causal = kind is ManyAlone or issubclass(kind, FusedCausal)
+        hidden = torch.ones(6, 6, dtype=torch.bool).triu(1) & is_causal
+        expected = torch.stack(scores).masked_fill(hidden, -torch.inf).softmax(-1)
+        np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
+    if not issubclass(kind, NormedHeads):
+        torch.testing.assert_close(again + arrays.get("b_O", 0.0), written, atol=1e-5, rtol=1e-5)
     verdicts = verdicts_of(opened)
     assert verdicts["output"] == {"verified"} or issubclass(kind, NormedHeads)
     assert verdicts["scores"] == {"verified"} or kind is Grouped
+    assert not any("sink" in (row["note"] or "") for row in rows_of(opened.check()))
 
 
 def test_nothing_of_a_module_is_changed() -> None:
@@ -290,21 +243,9 @@ def test_sentences_are_read_with_the_given_tokenizer() -> None:
     assert "object is not a tokenizer" in said
 
 
-def test_tables_and_maps_of_a_module_follow_its_weights() -> None:
-    model = LanguageModel(FusedCausal)
-    weight: Any = model.blocks[0].attention.c_attn.weight  # type: ignore[union-attr]
-    opened = engine.open_module(model, name="mine")
-    assert opened.outline.name == "mine"
-    maps = opened.attention(NUMBERS, "L0")
-    for factor in (1, 3):
-        with torch.no_grad():
-            weight.mul_(factor)
-        rows = rows_of(opened.ranks(whole_layers=True))
-        assert len(rows) == 2 * (HEADS + 1) * 6
-        row = next(each for each in rows if (each["layer"], each["head"], each["matrix"]) == (0, "1", "Q"))
-        norm = torch.linalg.matrix_norm(_rows(weight.detach(), 1).double(), 2)
-        assert row["spectral_norm"] == pytest.approx(float(norm))
-    assert np.abs(opened.attention(NUMBERS, "L0") - maps).max() > 1e-4
+def scale(linear: nn.Linear, weight: Tensor) -> None:
+    with torch.no_grad():
+        linear.weight.mul_(3)
 
 
 def set_data(linear: nn.Linear, weight: Tensor) -> None:
@@ -319,9 +260,9 @@ def assign_state(linear: nn.Linear, weight: Tensor) -> None:
     linear.load_state_dict({**linear.state_dict(), "weight": weight}, assign=True)
 
 
-@pytest.mark.parametrize("change", [set_data, set_parameter, assign_state])
+@pytest.mark.parametrize("change", [scale, set_data, set_parameter, assign_state])
 @pytest.mark.parametrize("kind", ["transformers", FusedCausal, ManyAlone])
-def test_a_parameter_in_the_place_of_another_is_read(kind: Any, change: Callable[[Any, Tensor], None]) -> None:
+def test_tables_and_maps_are_those_of_the_present_weights(kind: Any, change: Callable[[Any, Tensor], None]) -> None:
     if kind == "transformers":
         config: Any = tiny_configuration("llama")
         model: Any = transformers.LlamaForCausalLM(config)
@@ -329,12 +270,13 @@ def test_a_parameter_in_the_place_of_another_is_read(kind: Any, change: Callable
     else:
         model = LanguageModel(kind)
         linear = next(each for each in model.blocks[0].attention.modules() if isinstance(each, nn.Linear))
-    opened = engine.open_module(model)
-    before = opened.ranks()
+    opened = engine.open_module(model, name="mine")
+    assert opened.outline.name == "mine"
+    before = opened.ranks(whole_layers=True)
     change(linear, torch.rand_like(linear.weight))
     again = engine.open_module(model)
-    assert rows_of(opened.ranks()) == rows_of(again.ranks())
-    assert rows_of(opened.ranks()) != rows_of(before)
+    ranks = rows_of(opened.ranks(whole_layers=True))
+    assert ranks == rows_of(again.ranks(whole_layers=True)) != rows_of(before)
     np.testing.assert_array_equal(opened["L0H1"].W_Q, again["L0H1"].W_Q)
     np.testing.assert_array_equal(opened.attention(NUMBERS, "L0"), again.attention(NUMBERS, "L0"))
     assert set().union(*verdicts_of(opened).values()) == {"verified"}

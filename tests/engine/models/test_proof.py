@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,14 +15,12 @@ from torch import Tensor
 
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rules import Layout, fused_places
-from engine.demo import MODEL_DIRECTORY
 from engine.models.proof import prove
 from engine.values.heads import Head
-from engine.values.outline import Finding, LayerProof
+from engine.values.outline import LayerProof
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, written
 from tests.opening import edited_weights, no_hurry, open_folder, open_reader, refused, with_config
-from tui.screens.check_screen import describe_finding, summarise
 
 LAYER = Head("decoder", 1)
 
@@ -160,16 +156,6 @@ def test_large_biases_stored_in_bfloat16_raise_no_false_alarm_and_hide_no_fault(
         assert proof_of(folder, LAYER, roll_heads("query_bias")).scores.holds is False
 
 
-def test_the_demo_is_proven_in_bfloat16_and_exchanged_rows_are_found(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(MODEL_DIRECTORY, tmp_path / "demo"))
-    rewritten(folder, lambda _, stored: stored.bfloat16(), dtype="bfloat16")
-    done = attn_tui("check", folder)
-    assert "4 layers: 4 verified" in done.stdout, done.stdout
-    assert attn_tui("check", "demo", "--dtype", "bfloat16").returncode == 0
-    for name, side in (("query", "scores"), ("key", "scores"), ("value", "output"), ("output", "output")):
-        assert getattr(proof_of(folder, Head("decoder", 0), exchange_rows(name)), side).holds is False, name
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("model_type", ["olmo", "olmoe"])
 def test_clipping_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
@@ -181,17 +167,6 @@ def test_clipping_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_
         assert "clipping" in finding.note
     assert proof_of(folder, LAYER, roll_heads("value")).output.holds is False
     assert proof_of(folder, LAYER, roll_heads("query")).scores.holds is False
-
-
-def test_findings_and_layers_are_described() -> None:
-    good, unknown, bad = Finding(True, 2e-7, ""), Finding(None, math.nan, "no maps"), Finding(False, 0.5, "holds not")
-    assert describe_finding(good) == "verified, 2e-07"
-    assert describe_finding(replace(good, note="query/key norm")) == "verified with query/key norm, 2e-07"
-    assert describe_finding(unknown) == "not verifiable: no maps"
-    assert describe_finding(bad) == "WRONG: holds not, 5e-01"
-    layers = [LayerProof(LAYER, good, good), LayerProof(LAYER, good, unknown), LayerProof(LAYER, bad, good)]
-    assert summarise(layers[:1]) == "1 layer: 1 verified"
-    assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 partly unverifiable"
 
 
 def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_quarter_turn_exchanges_the_dimensions_of_a_pair_and_leaves_the_rest(i
 
 
 @pytest.mark.parametrize("model_type", TYPES)
-def test_queries_and_keys_are_rotated_in_every_layer_as_the_rules_say(model_type: str) -> None:
+def test_keys_are_rotated_in_every_layer_as_the_rules_say(model_type: str) -> None:
     need_type(model_type)
     assert difference(longer_configuration(model_type)) == ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,12 @@ from engine.models import devices
 from engine.values import memory
 from engine.values.attention import Sentence
 from engine.values.heads import NOTHING_OFF, Off
-from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
+from engine.values.memory import ACROSS_DEVICES, FreeMemory, Placement, SentenceNeed, place_sentence
 from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.exporting import refusal
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.tui.explorer import explorer, press, screen_text, settle, until
-from tui.drawing.facts import model_facts
 
 GB = 10**9
 PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
@@ -150,17 +148,6 @@ async def test_the_models_page_shows_what_a_sentence_takes(tiny_model: TinyModel
         assert "of weights as float32" in whole
         assert "are free on cpu" in whole
         assert "are free" in said
-
-
-def test_free_memory_is_shown_before_torch_can_ask_the_gpus(tiny_model: TinyModel) -> None:
-    outline = FolderSource(locate(str(tiny_model("llama")))).anatomy.outline
-    report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
-    said = model_facts(outline, report)
-    assert "a sentence of 40 tokens takes 26 GB of weights as bfloat16 and 100 MB for a layer's maps" in said
-    assert "; 3.0 GB are free in main memory; a GPU's room is checked when a sentence is read" in said
-    unknown = model_facts(outline, replace(report, free=None))
-    assert "free in main memory" not in unknown
-    assert "; a GPU's room is checked" in unknown
 
 
 def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:

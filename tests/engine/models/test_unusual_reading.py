@@ -15,7 +15,6 @@ from tests.exporting import attn_tui, exported, exported_maps, refusal, rows_in
 from tests.own_maps import own_maps
 from tests.tiny_configurations import need_type, save_tiny, tiny_configuration
 from tests.tiny_models import build, byte_level_tokenizer, randomise, save
-from tests.tui.explorer import explorer, screen_text, settle, type_keys
 
 TEXT = "The cat sat on the mat."
 
@@ -201,16 +200,3 @@ def test_a_damaged_tokenizer_is_refused(bare: Path) -> None:
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").write_text("{}")
     assert "has no tokenizer, or an empty one" in refusal(bare, "attention", "--text", "5 17 3")
-
-
-async def test_the_explorer_asks_for_token_numbers_and_reads_them(bare: Path) -> None:
-    async with explorer(bare, head="L0H0") as (app, pilot):
-        await settle(pilot)
-        await type_keys(pilot, "i", *"cat", "enter")
-        await settle(pilot)
-        assert "type token numbers, such as 5 17 3" in " ".join(screen_text(app).split())
-        await type_keys(pilot, "i", "ctrl+u", *"5 17 3", "enter")
-        await settle(pilot)
-        assert app.views.attention.display
-        assert "5│17│3│" in screen_text(app)
-        assert "3/" in screen_text(app)
