@@ -43,11 +43,7 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
     """Read the number of a layer's query heads from the module's own part of the configuration.
 
     A configuration inside another is read if a component of the module's dotted name has its name. ``ratio`` is the
-    setting that the number is divided by, if any.
-
-    Raises
-    ------
-    EngineError : when the configuration does not say it.
+    setting that the number is divided by, if any. Raises `EngineError` when the configuration does not say it.
     """
     side = "encoder" if place.stack == "encoder" else "decoder"
     settings = dict(config)

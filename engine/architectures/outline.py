@@ -75,9 +75,6 @@ _NAMES = """
 PROVEN_TYPES = frozenset(_NAMES.split())
 """Types for which a test has cut a model into heads by the rules and computed its attention from them."""
 
-PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
-"""Settings of models that read tokens with their boxes on a page."""
-
 Shape = tuple[int, ...]
 
 
@@ -356,7 +353,7 @@ def _notes(model_type: str, left_out: list[str], config: Mapping[str, Any]) -> l
     if model_type not in PROVEN_TYPES:
         notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")
     notes += left_out
-    if not PAGE_SETTINGS.isdisjoint(config):
+    if "max_2d_position_embeddings" in config or "bbox_scale" in config:  # tokens have boxes on a page
         notes.append("tokens have no page positions here: all their boxes are zero")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
         notes.append(

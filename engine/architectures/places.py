@@ -35,20 +35,11 @@ TOWERS = frozenset({
 })  # fmt: skip
 """Path components of stacks beside the one that reads the text."""
 
-LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
-"""Layer types of attention without a softmax."""
-
 LINEAR_NEIGHBOURS = ("A_log", "dt_bias", "q_conv1d", "igate_preact", "fgate_preact", "forget_gate")
 """Tensors beside the projections of attention without a softmax."""
 
 LAYERS = "num_hidden_layers"
 """The setting with the number of layers."""
-
-KEY_SHARING = "num_kv_shared_layers"
-"""The setting with the number of last layers that use keys and values of earlier layers."""
-
-FURTHER_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers")
-"""Settings with the number of layers that predict tokens further ahead; files number them after the last layer."""
 
 TURN_TAKING = frozenset({"shared_transf", "shared_transformer"})
 """Path components of blocks that several layers run in turns."""
@@ -148,12 +139,6 @@ def stack_named(module: str) -> str | None:
     return next((stack for stack in ("decoder", "encoder") if stack in words), None)
 
 
-def stack_of(module: str, model_type: str, config: Mapping[str, Any]) -> str:
-    """Return the stack of a module, from its path, or from the type if the path does not name one."""
-    stack = stack_named(module) or ("encoder" if model_type in ENCODER_TYPES else "decoder")
-    return "decoder" if stack == "encoder" and config.get("is_decoder") else stack
-
-
 def numbers_of(module: str) -> list[int]:
     """Return the numbers in a module's path, in order."""
     return [int(part) for part in module.split(".") if part.isdigit()]
@@ -168,7 +153,9 @@ def place_modules(
     """
     names = list(tensors)
     linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
-    layers, is_longer = layer_count(config, LAYERS), any((config.get(each) or 0) > 0 for each in FURTHER_LAYERS)
+    layers = layer_count(config, LAYERS)
+    # Layers that predict tokens further ahead are numbered after the last layer.
+    is_longer = any((config.get(each) or 0) > 0 for each in ("num_nextn_predict_layers", "num_mtp_layers"))
     found: list[FoundModule] = []
     left_out: dict[str, None] = {}
     for module, rule in attention_modules(names, model_type, config):
@@ -185,13 +172,16 @@ def place_modules(
         return _order_shared_modules(found, layers, groups), notes
     stacks: dict[str, list[FoundModule]] = {}
     for each in found:
-        stacks.setdefault(stack_of(each.module, model_type, config), []).append(each)
+        stack = stack_named(each.module) or ("encoder" if model_type in ENCODER_TYPES else "decoder")
+        own = "decoder" if stack == "encoder" and config.get("is_decoder") else stack
+        stacks.setdefault(own, []).append(each)
     placed: dict[Head, FoundModule] = {}
     for stack, modules in stacks.items():
         placed |= _number_modules(stack, modules, model_type)
     kinds = config.get("layer_types") or []
-    for place in [each for each in placed if each.layer < len(kinds) and kinds[each.layer] in LINEAR_KINDS]:
-        del placed[place]
+    for place in [each for each in placed if each.layer < len(kinds)]:
+        if kinds[place.layer] in ("linear_attention", "lightning_attention"):  # without a softmax
+            del placed[place]
     placed |= _place_shared_blocks(list(placed.values()), config)
     placed |= _find_key_sharing_layers(placed, config)
     fitting = {*linear, *left_out, *(each.module for each in (*found, *placed.values()))}
@@ -244,7 +234,7 @@ def _place_shared_blocks(blocks: list[FoundModule], config: Mapping[str, Any]) -
 
 def _find_key_sharing_layers(placed: Mapping[Head, FoundModule], config: Mapping[str, Any]) -> dict[Head, FoundModule]:
     """Find the modules of last layers that use the keys and values of an earlier layer of the same kind."""
-    count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
+    count, layers = layer_count(config, "num_kv_shared_layers"), layer_count(config, LAYERS)
     kinds = config.get("layer_types") or []
     sharing: dict[Head, FoundModule] = {}
     for layer in range(layers - count, layers) if count <= layers <= len(kinds) else ():

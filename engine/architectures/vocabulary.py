@@ -26,9 +26,6 @@ UNEMBEDDINGS = (
 )  # fmt: skip
 """The ends of an unembedding's name."""
 
-TOP_UNEMBEDDINGS = ("decoder", "output")
-"""Names of unembeddings beside the model rather than inside it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -64,7 +61,7 @@ def vocabulary(
         return Vocabulary(queries, source, None)
     stored = _single(
         name for name in _modules_beside_layers(entries, 2)
-        if name in TOP_UNEMBEDDINGS or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
+        if name in ("decoder", "output") or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
     )  # fmt: skip
     unembedding = None if stored is None else f"{stored}.weight"
     if unembedding is None and setting("tie_word_embeddings") is True:

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 PREFIX = "base_model.model."
 """PEFT puts it before the names of the modules of the trained model."""
 
-CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
-"""Initialisations of an adapter that also change the base model's own weights."""
-
 UNREADABLE = (
     "layer_replication",
     "alora_invocation_tokens",
@@ -137,7 +134,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
     if kind != "LORA":
         raise EngineError(f"{directory} is an adapter of kind {kind}; attn-tui reads LORA, whose changes are matrices")
     begun = settings.get("init_lora_weights")
-    if isinstance(begun, str) and begun.startswith(CHANGES_THE_BASE):
+    if isinstance(begun, str) and begun.startswith(("pissa", "olora", "corda", "loftq", "lora_ga")):
         raise EngineError(
             f"{directory} starts from {begun}, which changes the base model too; convert it to plain LoRA or merge it"
         )

@@ -34,9 +34,6 @@ CACHED = "models--"
 LONGEST_SHOWN = 40
 """Characters of a refused value that a message shows."""
 
-LARGEST_WHOLE = 2**63 - 1
-"""The largest whole number that a tensor can hold."""
-
 MOST_LAYERS = 10_000
 """Layers that a configuration may have; transformers makes lists of as many."""
 
@@ -50,14 +47,14 @@ class FieldType:
     name : as a message gives it, with its article.
     types : the Python types of the value.
     inner : the types of the values in a list or an object; empty allows any.
-    longest, largest : characters that a text may have, and the largest whole number.
+    longest, largest : characters that a text may have, and the largest whole number, by default a tensor's.
     """
 
     name: str
     types: tuple[type, ...]
     inner: tuple[type, ...] = ()
     longest: int = 255
-    largest: int = LARGEST_WHOLE
+    largest: int = 2**63 - 1
 
     def fits(self, value: Any) -> bool:
         """Return whether a value is of this kind."""

@@ -43,16 +43,6 @@ GGUF = ".gguf"
 SURVEY = "survey.json"
 """The file that a survey's folder has, and a model's has not."""
 
-OPENED = (".safetensors", GGUF, ".pt")
-"""Endings of files that may be models."""
-
-MODELS_AT_ONCE = 10
-
-MOST_ENTRIES = 10_000
-"""Entries of a folder to look at."""
-
-MOST_COMPLETIONS = 200
-
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?!(?:datasets|spaces|docs|models|papers)(?:/|$))"
     r"(?P<id>[\w.-]+(?:/(?!(?:tree|blob|resolve)/)[\w.-]+)?)(?:/(?:tree|blob|resolve)/main(?:/.*)?)?/?(?:[?#].*)?",
@@ -243,7 +233,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))
     models = cached_models(revision)
-    while some := tuple(itertools.islice(models, MODELS_AT_ONCE)):
+    while some := tuple(itertools.islice(models, 10)):
         yield some
 
 
@@ -266,19 +256,20 @@ def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
         return ("~/",)
     head, slash, tail = text.rpartition("/")
     folder = Path(head + slash).expanduser() if slash else Path()
+    openable = (".safetensors", GGUF, ".pt")
     try:
         no_parts = not is_described and is_model(folder)
         with os.scandir(folder) as entries:
             begun = [
                 each
-                for each in itertools.islice(entries, MOST_ENTRIES)
+                for each in itertools.islice(entries, 10_000)
                 if each.name.startswith(tail) and (tail or not each.name.startswith("."))
             ]
             found = [
                 f"{head}{slash}{each.name}{'/' if each.is_dir() else ''}"
                 for each in begun
-                if each.is_dir() or (each.name.endswith(OPENED) and not (no_parts and each.name.endswith(PARTS)))
+                if each.is_dir() or (each.name.endswith(openable) and not (no_parts and each.name.endswith(PARTS)))
             ]
     except (OSError, ValueError):
         return ()
-    return tuple(sorted(found)[:MOST_COMPLETIONS])
+    return tuple(sorted(found)[:200])

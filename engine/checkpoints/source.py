@@ -32,19 +32,8 @@ from engine.values.outline import Parameter
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-DEFAULTS_USED = (
-    "config.json does not give the shape of the heads; attn-tui uses the defaults of its type, as transformers does"
-)
-"""The note for a model whose head counts are not in its configuration."""
-
-DEQUANTISED = "the weights of a GGUF file are shown decoded, in float32"
-"""The note for every GGUF file: the spectra do not have the precision of the stored weights."""
-
 MERGED = re.compile(r"\.experts\.\d+\.")
 """In names of tensors that transformers merges with others when it loads them, which copies them."""
-
-GGUF_PACKAGES = ("gguf", "accelerate")
-"""What transformers needs to read such files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +122,12 @@ class FolderSource(Source):
         except EngineError as by_stored_names:
             with suppress(EngineError):
                 complete = complete_config(directory)
+                by_default = (
+                    "config.json does not give the shape of the heads; attn-tui uses the defaults of its type, "
+                    "as transformers does"
+                )
                 with suppress(EngineError):
-                    return read_anatomy(name, str(directory), complete, self.tensors.entries, (DEFAULTS_USED,))
+                    return read_anatomy(name, str(directory), complete, self.tensors.entries, (by_default,))
                 own_names = rename_tensors(self.tensors, directory)
                 anatomy = read_anatomy(name, str(directory), complete, own_names.entries)
                 self.tensors = own_names
@@ -202,7 +195,7 @@ class GgufSource(Source):
     """A GGUF file. transformers loads the whole model and undoes what the format does to names and rows."""
 
     def __init__(self, name: str, file: Path) -> None:
-        if any(importlib.util.find_spec(package) is None for package in GGUF_PACKAGES):
+        if any(importlib.util.find_spec(package) is None for package in ("gguf", "accelerate")):
             raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
         self.name, self.file, self.opened = name, file, OpenedFiles([file])
         try:
@@ -210,7 +203,8 @@ class GgufSource(Source):
         except Exception as error:  # whatever the loader raises
             raise EngineError(f"{file} cannot be read by transformers: {error}") from error
         self.tensors = ModuleTensors(self.model)
-        anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (DEQUANTISED,))
+        decoded = "the weights of a GGUF file are shown decoded, in float32"
+        anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (decoded,))
         self.anatomy = count_parameters(anatomy, self.model)
 
     @property

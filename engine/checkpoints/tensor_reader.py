@@ -82,9 +82,6 @@ MOST_WHOLE = 2**25
 AT_ONCE = 2**22
 """Bytes that are read at a time, including those between the wanted ones."""
 
-WRAPPINGS = ("state_dict", "model_state_dict", "model")
-"""Keys under which training scripts store a state dict beside other things."""
-
 DAMAGED = "is damaged or cut short; download or save the model again"
 
 _HEADER, _LENGTHS = 30, struct.Struct("<HH")
@@ -259,7 +256,8 @@ def read_pickled(file: Path) -> dict[str, tuple[TensorEntry, TensorPlace]]:
         raise EngineError(_why_unreadable(file, error)) from error
     if not isinstance(loaded, dict):
         raise EngineError(f"{file} holds no dictionary of tensors; save the model with save_pretrained")
-    loaded = next((loaded[key] for key in WRAPPINGS if isinstance(loaded.get(key), dict)), loaded)
+    wrappings = ("state_dict", "model_state_dict", "model")  # training scripts store other things beside it
+    loaded = next((loaded[key] for key in wrappings if isinstance(loaded.get(key), dict)), loaded)
     found: dict[str, tuple[TensorEntry, TensorPlace]] = {}
     for name, tensor in loaded.items():
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:

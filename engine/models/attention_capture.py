@@ -30,9 +30,6 @@ from torch import Tensor, nn
 IMPLEMENTATION = "attn_tui"
 """The name of `attend` in transformers' interface."""
 
-COMPARED_ROWS = 4
-"""Queries for which the kernel is compared with the eager function."""
-
 BLOCK_BYTES = 1_000_000
 """Size of one block's scores: small enough for the processor's cache, large enough to keep it busy."""
 
@@ -212,7 +209,7 @@ def attend_with_kernel(check: Check, call: EagerCall) -> AttentionResult:
                 query, key, value, attn_mask=call.mask, scale=call.settings.get("scaling")
             )
             attended = attended.transpose(1, 2).contiguous()  # (sentences, queries, heads, head_dim)
-            rows = torch.linspace(0, query.shape[2] - 1, min(COMPARED_ROWS, query.shape[2]), device=query.device).long()
+            rows = torch.linspace(0, query.shape[2] - 1, min(4, query.shape[2]), device=query.device).long()
             expected = call.attend(rows)[0]
             slack = 0.05 if query.dtype in HALVES else 1e-4  # of the largest number
             if torch.allclose(attended[:, rows], expected, 0, slack * float(expected.abs().amax())):

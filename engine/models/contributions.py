@@ -38,9 +38,6 @@ ROWS_AT_ONCE = 512
 LOGITS_AT_ONCE = 1 << 26
 """Logits per run, at most: 256 MB."""
 
-OTHER_RUNS = 2
-"""Runs besides those with heads on: on the sentence, and with no head on and another input of the first block."""
-
 ROUNDINGS = 8
 """Rounding errors, in units of the dtype's epsilon, between the unembedding's logits and final logits equal to them."""
 
@@ -74,14 +71,13 @@ def contributions(
 ) -> Contributions:
     """Split a token's logit, or its difference from another's, into the parts that heads and MLPs add.
 
-    Raises
-    ------
-    EngineError : when the model's logit is no sum over its heads, even with the scales of norms held fixed.
+    Raises `EngineError` when the model's logit is no sum over its heads, even with the scales of norms held fixed.
     """
     at_once = _at_once(vocabulary)
     of_heads = 1 + sum(layer.heads for layer in _layers(predictor))
     of_others = 2 + len(predictor.stream.blocks)
-    runs = OTHER_RUNS + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
+    first_runs = 2  # on the sentence, and with no head on and another input of the first block
+    runs = first_runs + math.ceil(of_heads / at_once) + math.ceil(of_others / at_once)
     with predictor.reporting(TAKING_APART, runs):
         return _Replay(predictor, prompt, check).contributions(measured)
 

@@ -76,9 +76,7 @@ class OutputProjections:
     def changing(self, layers: Sequence[Head], sentences: int, change: Change) -> Iterator[None]:
         """Change what some layers' output projections read while the model runs once, on so many sentences.
 
-        Raises
-        ------
-        EngineError : at the end, when one of them was not called.
+        Raises `EngineError` at the end, when one of them was not called.
         """
         wanted = {layer.whole_layer for layer in layers}
         sharing: dict[nn.Module, list[Head]] = {}
@@ -216,9 +214,7 @@ class ResidualStream:
     def watching(self, position: int | None, tokens: int, seen: list[Tensor]) -> Iterator[None]:
         """Append the states before the first block and after each call of a block, as `states_at_token` gives them.
 
-        Raises
-        ------
-        EngineError : when the blocks pass on something else than one state for each token.
+        Raises `EngineError` when the blocks pass on something else than one state for each token.
         """
         is_lost = False
 

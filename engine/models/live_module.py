@@ -32,12 +32,6 @@ from engine.values.outline import Parameter
 IN_MEMORY = "a module in memory"
 """The place of such a model, shown instead of a folder."""
 
-FOUND_BY_RUNNING = "heads were found by running the module, and by the names of its projections"
-"""The note on a model that is not of transformers."""
-
-WHOLE_MODEL = "self"
-"""The name of an attention module that is the whole model."""
-
 
 class ModuleSource(Source):
     """A module in memory, read with its parameters as they are now and never changed.
@@ -125,8 +119,9 @@ class ModuleSource(Source):
         if not found:
             raise EngineError(next(iter(reasons)))
         modules = self._number_layers(list(found.values()))
-        return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
-                          (FOUND_BY_RUNNING, *reasons))  # fmt: skip
+        notes = ("heads were found by running the module, and by the names of its projections", *reasons)
+        kind = type(self.module).__name__
+        return anatomy_of(self._name, IN_MEMORY, kind, modules, self.tensors.entries, None, notes)
 
     def _rules(self, path: str) -> Iterator[Rule]:
         """Yield every rule that a module's names fit, in each layout and either orientation."""
@@ -194,7 +189,7 @@ class ModuleSource(Source):
                 nothing_kept = Observation(each.module, each.module)  # frees the example's tensors
                 self.found[Head(stack, number)] = replace(each, observed=nothing_kept)
                 outline = each.described.outline
-                outline = replace(outline, stack=stack, layer=number, module=outline.module or WHOLE_MODEL)
+                outline = replace(outline, stack=stack, layer=number, module=outline.module or "self")
                 modules[outline.name] = replace(each.described, outline=outline)
         return modules
 
@@ -243,10 +238,6 @@ class JoinedHeads:
         return Conversion(entry_of(self.join()), lambda: self.join().detach().cpu())
 
 
-BY_HEAD = {"Q": "W_q", "K": "W_k", "V": "W_v", "O": "W_o"}
-"""Names of joined projections, by matrix."""
-
-
 def join_heads(model: nn.Module) -> dict[str, JoinedHeads]:
     """Join the projections of single heads in a list, and parameters ``W_Q [heads, in, out]``."""
     joined: dict[str, JoinedHeads] = {}
@@ -256,7 +247,8 @@ def join_heads(model: nn.Module) -> dict[str, JoinedHeads]:
                 if name.count(".") == 1 and first.ndim < 3:
                     several = [each.get_parameter(name) for each in module]
                     joined[sibling(path, f"../{name}")] = JoinedHeads(several, partial(_join_list, module, name))
-        for matrix, name in BY_HEAD.items():
+        for matrix in "QKVO":
+            name = f"W_{matrix.lower()}"
             weight, bias = (getattr(module, f"{kind}_{matrix}", None) for kind in "Wb")
             if isinstance(weight, nn.Parameter) and weight.ndim == 3:
                 joined[sibling(path, f"{name}.weight")] = JoinedHeads([weight], partial(_flatten_heads, module, matrix))

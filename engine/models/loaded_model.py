@@ -25,9 +25,6 @@ from engine.values.heads import Head
 ASKING_FOR_BOXES = frozenset({"bros", "udop"})
 """Types that need a box on the page for each token; other types of pages make empty boxes themselves."""
 
-_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""Kinds of parameters that take any number of arguments."""
-
 
 def vocabulary_size(model: Any) -> int:
     """Give the number of token ids that a model knows: rows of its embedding, or of its smallest one."""
@@ -50,7 +47,8 @@ def sentence_inputs(model: Any, words: Words, name: str, device: str, sentence: 
     tokens.
     """
     taken = inspect.signature(model.forward).parameters
-    asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
+    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in any_number]
     others = [name for name in asked or list(taken)[:1] if name != "input_ids"]
     if others and ("input_ids" not in taken or asked):
         raise EngineError(f"{name} reads {others[0]}, not text alone; its spectra still work")

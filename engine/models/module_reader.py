@@ -233,9 +233,7 @@ def _is_ids(value: Any) -> bool:
 def watch_call(module: nn.Module, given: Example | None) -> tuple[Example, list[WatchedAttention]]:
     """Call a module with the given or made-up examples until one call computes attention.
 
-    Raises
-    ------
-    EngineError : when no call succeeds, or none computes attention that can be seen.
+    Raises `EngineError` when no call succeeds, or none computes attention that can be seen.
     """
     failure, has_run = "attn-tui found no input for it", False
     for example in [given] if given is not None else _examples(module):

@@ -34,9 +34,6 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
 from engine.values.progress import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, ProgressReporter, Tell, in_heads
 
-NOTHING_CHANGED = nullcontext()
-"""The context of a run of the model as it is."""
-
 LOGIT_SLACK = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """How far rounding in a model's own arithmetic may move a logit, relative to the largest."""
 
@@ -65,9 +62,7 @@ class Prompt:
 class Predictor:
     """A loaded model with its language-modelling head. ``check`` is called before each layer, and may raise to stop.
 
-    Raises
-    ------
-    EngineError : when the model has no language-modelling head.
+    Raises `EngineError` when the model has no language-modelling head.
     """
 
     def __init__(self, reader: Reader, tensors: Tensors) -> None:
@@ -109,11 +104,8 @@ class Predictor:
         """Give the model's inputs for a prediction at a position.
 
         Without a position it is the last token; of a masked model the sentence's first mask, or else its last token of
-        text. A masked model reads a mask in place of the token.
-
-        Raises
-        ------
-        EngineError : when the sentence has no such token.
+        text. A masked model reads a mask in place of the token. Raises `EngineError` when the sentence has no such
+        token.
         """
         sentence = self.words.read(text, self._reader.anatomy.outline.context)
         mask = self.words.mask if self.is_masked else None
@@ -232,7 +224,7 @@ class Predictor:
         return self.run(single, check, copies=count)
 
     def run(
-        self, prompt: Prompt, check: Check, around: AbstractContextManager[None] = NOTHING_CHANGED, copies: int = 1
+        self, prompt: Prompt, check: Check, around: AbstractContextManager[None] | None = None, copies: int = 1
     ) -> Tensor:
         """Run the model on copies of a sentence within a context: logits of the prompt's token, (copies, vocabulary).
 
@@ -259,7 +251,7 @@ class Predictor:
             for module in dict.fromkeys(self._reader.modules.values()):
                 stack.enter_context(module.register_forward_pre_hook(before_layer))
             stack.enter_context(self.unembedding.register_forward_pre_hook(one_token))
-            stack.enter_context(around)
+            stack.enter_context(around or nullcontext())
             logits = _logits(self.model(**inputs))
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
 
@@ -306,11 +298,8 @@ class MeasuredLogit:
 def find_token(words: Words, name: str, text: str, count: int) -> int:
     """Find a token's id by its text, with or without a leading space, or by ``#`` and its id.
 
-    Invisible characters, such as joiners, may be typed as they are or as tables escape them.
-
-    Raises
-    ------
-    EngineError : when the model's first ``count`` ids have no such token.
+    Invisible characters, such as joiners, may be typed as they are or as tables escape them. Raises `EngineError` when
+    the model's first ``count`` ids have no such token.
     """
     if text.startswith("#") and text[1:].isdigit():
         if int(text[1:]) >= count:
@@ -347,21 +336,12 @@ MAPPINGS = (
 )  # fmt: skip
 """transformers' lists of classes with a head, in the order in which they are searched."""
 
-ZERO_BUFFERS = ("final_logits_bias",)
-"""Buffers of heads that are zero where a checkpoint lacks them."""
-
-OLD_ENDINGS = {"weight": "gamma", "bias": "beta"}
-"""Names of the parameters of norms in old checkpoints."""
-
 
 def with_head(model: Any, tensors: Tensors, name: str, *, is_masked: bool) -> Any:
     """Give a loaded model of transformers with its language-modelling head; the model itself where it has one.
 
     The model becomes a part of the result and is not changed. ``is_masked`` looks for heads of masked models first.
-
-    Raises
-    ------
-    EngineError : when its type has no such head, or its checkpoint was saved without one.
+    Raises `EngineError` when its type has no such head, or its checkpoint was saved without one.
     """
     if unembedding_of(model) is not None:
         return model
@@ -445,13 +425,13 @@ def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, dev
     """Read a tensor of the head; give False where it is not stored."""
     parent_name, _, leaf = name.rpartition(".")
     parent = whole.get_submodule(parent_name)
-    names = [name, sibling(parent_name, OLD_ENDINGS.get(leaf, leaf))]
+    names = [name, sibling(parent_name, {"weight": "gamma", "bias": "beta"}.get(leaf, leaf))]  # norms in older ones
     if parent is unembedding_of(whole):
         names += [f"{each}.{leaf}" for each in UNEMBEDDINGS]  # names in older checkpoints
     stored = next((each for each in names if each in tensors.entries), None)
     if stored is not None:
         value = tensors.read(stored).to(device=device, dtype=dtype if dtype.is_floating_point else None)
-    elif leaf in ZERO_BUFFERS:
+    elif leaf == "final_logits_bias":  # a buffer, which is zero where a checkpoint lacks it
         value = torch.zeros_like(getattr(parent, leaf), device=device, dtype=dtype)
     else:
         return False

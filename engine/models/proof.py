@@ -53,9 +53,6 @@ ROUNDINGS = 4
 SUM_SLACK = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
 """How far a row's sum may be from one by rounding alone; a thousandth in wider types."""
 
-LEAST_SHARE = 0.5
-"""Share of a row, at least, that the comparable keys must have for the row to be compared."""
-
 TELLING = 1e-12
 """Least probability that tells a score; smaller ones are mostly rounding."""
 
@@ -71,12 +68,6 @@ BEYOND = frozenset({
     "terms beside the heads",
 })  # fmt: skip
 """Marks of layers that the identities do not cover."""
-
-POSITIONS_NOT_HELD = "the scores depend on more than queries and keys, such as the model's own positions"
-"""The note where scores do not follow from queries and keys, and positions could not be held at zero."""
-
-ROUNDING_MODULES = frozenset({"Linear8bitLt"})
-"""Projections that round their inputs."""
 
 VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")
 QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_norm")
@@ -104,12 +95,6 @@ POSITION_KEYS = {
 
 POSITION_TABLES = {"roformer": "embed_positions"}
 """The table of rotations, by type; its first row replaces all rows while positions are held at zero."""
-
-SOUND_SAMPLES = 4000
-"""Samples of sound, from which an encoder of waves makes about ten states."""
-
-SOUND_STATES = 10
-"""States for which an encoder of sound with several frames per state gets frames."""
 
 
 @dataclass
@@ -143,11 +128,8 @@ def observe(model: Any, modules: Mapping[Head, AttentionModule], device: str, ch
     """Run a model of transformers, with eager attention, on two rows of random tokens, at position zero where it can.
 
     Rotations are then equal and cancel in q · k, so that the scores follow from the weights alone. The tokens are the
-    same each time, without padding. ``check`` is called before every attention module and may raise to stop.
-
-    Raises
-    ------
-    EngineError : when a module is not in the model, or the model does not run.
+    same each time, without padding. ``check`` is called before every attention module and may raise to stop. Raises
+    `EngineError` when a module is not in the model, or the model does not run.
     """
     padding = getattr(model.config, "pad_token_id", None)
     tokens = [token for token in range(min(vocabulary_size(model), DRAWN_TOKENS)) if token != padding]
@@ -202,7 +184,7 @@ def inputs_at_position_zero(model: Any, ids: Tensor, d_source: int | None = None
         del inputs["input_ids"], inputs["attention_mask"]
         inputs["input_features"] = drawn(len(ids), *shape)
     elif "input_ids" not in taken and "input_values" in taken:  # Moonshine reads the wave
-        wave = drawn(len(ids), SOUND_SAMPLES)
+        wave = drawn(len(ids), 4000)  # of which it makes about ten states
         del inputs["input_ids"]
         inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
     inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
@@ -219,7 +201,7 @@ def _shape_of_frames(config: Any) -> tuple[int, int] | None:
     encoders: tuple[Any, Any] = getattr(config, "encoder_config", None), config
     for encoder in encoders:
         if hasattr(encoder, "subsampling_factor") and hasattr(encoder, "num_mel_bins"):  # Parakeet
-            return SOUND_STATES * encoder.subsampling_factor, encoder.num_mel_bins
+            return 10 * encoder.subsampling_factor, encoder.num_mel_bins  # for ten states
     return None
 
 
@@ -375,7 +357,8 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
         case = Case(module, _round_as_loaded(module, weights, seen.loaded_as), seen, seen.probabilities, seen.written)
         scores = _first_that_holds(case, _try_scores(case), seen.probabilities)
         if scores.holds is False and not seen.positions_are_held:
-            scores = Finding(None, scores.residual, POSITIONS_NOT_HELD)
+            why = "the scores depend on more than queries and keys, such as the model's own positions"
+            scores = Finding(None, scores.residual, why)
         return LayerProof(module.outline.name, _first_that_holds(case, _try_outputs(case), seen.written), scores)
 
 
@@ -412,7 +395,7 @@ def _first_that_holds(case: Case, attempts: Iterator[Attempt], seen: Tensor) -> 
         if residual <= max(tolerance, ROUNDINGS * torch.finfo(seen.dtype).eps * size):
             return Finding(True, residual, modifier)
         best = min(best, residual)
-    if any(type(each).__name__ in ROUNDING_MODULES for each in case.seen.module.modules()):
+    if any(type(each).__name__ == "Linear8bitLt" for each in case.seen.module.modules()):
         return Finding(None, best, "its projections round what they read to eight bits")
     marks = ", ".join(case.module.outline.marks)
     if beyond := BEYOND & set(case.module.outline.marks):
@@ -677,7 +660,7 @@ def _compare_rise(actual: Tensor, rise: Tensor) -> tuple[float, float]:
     told = (actual * telling).sum(-1, keepdim=True)
     expected = actual * telling / told.clamp_min(1e-30)
     predicted = (actual[:1].clamp_min(1e-30).log() + rise).masked_fill(~telling | (actual == 0), -torch.inf).softmax(-1)
-    off = (predicted.nan_to_num() - expected).abs().where(told > LEAST_SHARE, 0.0)
+    off = (predicted.nan_to_num() - expected).abs().where(told > 0.5, 0.0)  # of rows that the keys make up mostly
     return float(off.max()), float(rise.masked_fill(actual == 0, 0.0).abs().max())
 
 

@@ -20,12 +20,6 @@ from engine.mathematics.scores import Rotation
 from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline, ModelOutline
 
-NO_ROTATION = Rotation(torch.empty(0), False)
-"""The rotation of a layer without positions."""
-
-FIXED_SCALING = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
-"""Kinds of scaling with the same frequencies for sentences of any length."""
-
 
 def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any], tensors: Tensors) -> Rotation:
     """Find how a layer's keys are rotated; without frequencies where the layer rotates none.
@@ -51,7 +45,7 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     if rotary is None or rotary.refused:
         raise EngineError(why_not_rotated(outline.model_type, rotary))
     if not _is_rotated(config, rotary, layer):
-        return NO_ROTATION
+        return Rotation(torch.empty(0), False)
     frequencies, longest = _frequencies(outline, config, rotary, layer)
     if rotary.learned:
         (name,) = (each for each in tensors.entries if each.endswith(rotary.learned))
@@ -124,7 +118,8 @@ def _frequencies(
     given = given.get(kind) or given
     scaling = str(given.get("rope_type", "default"))
     longest = unscaled_length(vars(config), given)
-    if scaling not in FIXED_SCALING and longest is None:
+    for_any_length = ("default", "linear", "llama3", "yarn", "proportional")
+    if scaling not in for_any_length and longest is None:
         raise EngineError(
             f"{outline.name} scales its rotary positions by '{scaling}', which attn-tui does not know; "
             "there is no QK at a distance"

@@ -40,9 +40,6 @@ EXACT = 1e-5
 NUMBERS_AT_ONCE = 2**23
 """Numbers of gradients that are held at once."""
 
-BELOW_CAP = 0.9
-"""Share of a cap below which a score tells what it was before the cap."""
-
 CALLS = 4
 """Calls of a module for its formula: as it is, in float64, with queries of zero, and with inputs of zero."""
 
@@ -246,7 +243,7 @@ class ScoreFormula:
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         is_below, raw = seen, made
         if cap is not None:
-            is_below = seen & (made.abs() < BELOW_CAP * cap)
+            is_below = seen & (made.abs() < 0.9 * cap)  # there a score tells what it was before the cap
             raw = cap * torch.atanh(torch.where(is_below, made / cap, 0.0))
         used = torch.where(is_below, products, 0.0)
         scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(used.dtype).tiny)
@@ -263,9 +260,7 @@ class ScoreFormula:
     def side(self, matrix: str, head: int, place: int) -> ScoreSide:
         """Give a query (``Q``) or a key (``K``) as a function of what its projection read.
 
-        Raises
-        ------
-        EngineError : when it is no affine function of what its own token's projection read.
+        Raises `EngineError` when it is no affine function of what its own token's projection read.
         """
         projection = self._projections[matrix]
         made, of_nothing = (each.query if matrix == "Q" else each.key for each in (self._made, self._of_nothing))

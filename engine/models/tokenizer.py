@@ -18,9 +18,6 @@ from engine.values.errors import EngineError
 Frame = tuple[tuple[int, ...], tuple[int, ...]]
 """The ids of the special tokens before and after a sentence."""
 
-UNLIMITED = 1_000_000
-"""Lengths from here on are no limit: a tokenizer without one states a far larger number."""
-
 _PLAIN_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 """Bytes that byte-level tokenizers write as the character of the same number (Radford et al. 2019, GPT-2)."""
 
@@ -40,9 +37,6 @@ VOCABULARY_FILE = re.compile(r"(tokenizer\.|tekken|vocab|merges|spiece|sentencep
 
 _BROKEN = re.compile(r"\\x|<0x")
 """Marks, in token texts, of bytes that are only a part of a character."""
-
-_LONGEST_CHARACTER = 8
-"""Most tokens over which one character can be broken."""
 
 PASSED_ON = (EngineError, KeyboardInterrupt, SystemExit)
 """Exceptions raised within a tokenizer that are not its own."""
@@ -111,7 +105,7 @@ class Tokenizer(Words):
         state = json.loads(backend.to_str()) if backend is not None else {}
         self._is_byte_level = "ByteLevel" in json.dumps(state.get("decoder"))
         length = int(tokenizer.model_max_length)
-        self.limit = length if 0 < length < UNLIMITED else None
+        self.limit = length if 0 < length < 1_000_000 else None  # without one, it states a far larger number
         mask = getattr(tokenizer, "mask_token_id", None)
         self.mask = mask if isinstance(mask, int) else None
         added = getattr(tokenizer, "added_tokens_decoder", {})
@@ -194,7 +188,7 @@ class Tokenizer(Words):
             end = begin + 1
             if _is_broken(raw[begin]):
                 joined = raw[begin]
-                while end < len(raw) and end - begin < _LONGEST_CHARACTER and _is_broken(joined) and raw[end]:
+                while end < min(begin + 8, len(raw)) and _is_broken(joined) and raw[end]:
                     joined, end = joined + raw[end], end + 1
                 if _is_broken(joined):
                     end = begin + 1

@@ -129,9 +129,6 @@ Pooling = Literal["max", "mean"]
 AT_ONCE = 512 * 512
 """The most weights of a map that crosses whole, and is computed while a person waits for a key."""
 
-_QUERIES_AT_ONCE = 32
-"""Queries that are averaged over the heads at once."""
-
 TokenKind = Literal["text", "special", "added"]
 """``text``; ``special`` for a special token that was typed, or that replaces unknown text; ``added`` for one that the
 tokenizer added."""
@@ -234,22 +231,14 @@ class AttentionMaps:
 
     def select(self, head: int | None) -> AttentionMap:
         """Select one head's map, or the mean over the heads (None)."""
+
+        def of_head(maps: NDArray[np.float32]) -> NDArray[np.float32]:
+            return maps.mean(0, np.float64).astype(np.float32) if head is None else maps[head]  # type: ignore[no-any-return]
+
         name = MapName(self.stack, self.layer, head, self.is_rollout)
-        weights, other = (
-            None if maps is None else _mean_over_heads(maps) if head is None else maps[head]
-            for maps in (self.weights, self.other)
-        )
-        assert weights is not None
-        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other, self.visible, self.chance)
-
-
-def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Average maps (heads, queries, keys) over the heads in little memory: (queries, keys)."""
-    mean = np.empty(maps.shape[1:], dtype=np.float32)
-    for first in range(0, len(mean), _QUERIES_AT_ONCE):
-        some = slice(first, first + _QUERIES_AT_ONCE)
-        mean[some] = maps[:, some].mean(axis=0, dtype=np.float64)
-    return mean
+        tokens = self.query_tokens, self.key_tokens
+        other = None if self.other is None else of_head(self.other)
+        return AttentionMap(name, *tokens, of_head(self.weights), other, self.visible, self.chance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,6 @@ MOST_TOKENS = 1000
 SHOWN_CHARACTERS = 40
 """The most characters of a word in a message."""
 
-ALIKE = 3
-"""The most columns that a message offers in place of a part of their names."""
-
 CONTAINS = "contains"
 MIRRORED_SIGNS = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 """The comparisons of SQL, and their mirror images."""
@@ -115,9 +112,7 @@ class Filter:
 def parse_filter(text: str, columns: Sequence[str]) -> Filter:
     """Read a condition on a table with these columns; an empty one keeps every row.
 
-    Raises
-    ------
-    FilterError : if it cannot be read, saying what is wrong and where.
+    Raises `FilterError` if it cannot be read, saying what is wrong and where.
 
     Examples
     --------
@@ -255,7 +250,7 @@ class _Writer:
     def _unknown_error(self, token: _Token, what: str = "column or number") -> FilterError:
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
         if not alike and len(token.word) > 1:
-            alike = [name for name in self._columns if token.word in name and not name.endswith(CHANCE)][:ALIKE]
+            alike = [name for name in self._columns if token.word in name and not name.endswith(CHANCE)][:3]
         meant = f"; did you mean {', '.join(alike)}?" if alike else ""
         shown = token.text if len(token.text) <= SHOWN_CHARACTERS else f"{token.text[:SHOWN_CHARACTERS]}…"
         return FilterError(f"no {what} '{shown}'{meant}")

@@ -90,9 +90,7 @@ def join_stacks(text: str) -> str:
 def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> Head:
     """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``, also with a blank; beside a head, ``H1`` of its layer.
 
-    Raises
-    ------
-    EngineError : if the text is none of these.
+    Raises `EngineError` if the text is none of these.
 
     Examples
     --------

@@ -183,9 +183,6 @@ def place_sentence(
 MATRIX_COPIES = 3
 """float64 copies of a matrix that its decomposition holds at once."""
 
-TOKEN_MAP_COPIES = 2
-"""Copies of the product of both token tables while it is summed: the sum, and the next term."""
-
 MOST_BROWSED = 1.4e9
 """Bytes that a whole layer may take while browsing; libraries, screen and stored results included, less than 2 GB."""
 
@@ -221,7 +218,7 @@ def token_map_room(layer: LayerOutline, is_browsing: bool, free: int | None) -> 
 
     Returns whether it may, and a notice, empty if it takes little memory. ``free`` is None if unknown.
     """
-    needed = TOKEN_MAP_COPIES * 8 * layer.d_output * layer.d_values
+    needed = 2 * 8 * layer.d_output * layer.d_values  # the sum, and the next term
     what = f"ov_copying takes the product of both tables of tokens, which needs {size(needed)} of memory"
     if free is not None and needed > free:
         return False, f"{what}, and {size(free)} are free, so it is empty"

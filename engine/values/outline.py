@@ -203,9 +203,7 @@ ALL_HEADS = "all"
 def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> tuple[Head, ...]:
     """Read names of heads, separated by blanks or commas, each head once; a layer stands for all of its heads.
 
-    Raises
-    ------
-    EngineError : if a word names nothing that can be switched off in this model.
+    Raises `EngineError` if a word names nothing that can be switched off in this model.
     """
     named = dict.fromkeys(
         head for word in join_stacks(text).replace(",", " ").split() for head in _heads_of_word(word, outline, here)
@@ -279,9 +277,6 @@ SIZES = {
 }
 """The sizes that must agree in two layers, and their names."""
 
-NAMED_SIZES = 3
-"""The most differing sizes that are named."""
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -323,9 +318,7 @@ class Comparison:
 def compare_outlines(first: ModelOutline, other: ModelOutline) -> Comparison:
     """Find the layers that two models have in the same sizes, by stack and number, without an adapter's changes.
 
-    Raises
-    ------
-    EngineError : if there are none, naming the difference.
+    Raises `EngineError` if there are none, naming the difference.
     """
     own, theirs = ({layer.name: layer for layer in each.attending_layers} for each in (first, other))
     left = [layer for layer in own.values() if _difference(layer, other)]
@@ -360,7 +353,7 @@ def _difference(own: LayerOutline, other: ModelOutline) -> str:
         for field, words in SIZES.items()
         if getattr(own, field) != getattr(match, field)
     ]
-    return f"{_named(own)} has {', '.join(sizes[:NAMED_SIZES])}" if sizes else ""
+    return f"{_named(own)} has {', '.join(sizes[:3])}" if sizes else ""
 
 
 @dataclass(frozen=True, slots=True)
