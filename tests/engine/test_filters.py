@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
@@ -171,37 +170,3 @@ def test_random_noise_is_read_or_refused() -> None:
         text = "".join(chance.choices(words.split("|"), k=chance.randrange(12)))
         with suppress(FilterError):
             kept(text)
-
-
-Truth = bool | None
-Node = tuple[str, Callable[[tuple[Cell, ...]], Truth]]
-
-
-def drawn(chance: random.Random, depth: int) -> Node:
-    """Draw a filter in full parentheses, and its meaning in Łukasiewicz's values 0, ½ and 1."""
-    kind = chance.choice(["and", "or", "not"]) if depth else "leaf"
-    if kind == "leaf":
-        sign, compare = chance.choice([("<", operator.lt), (">=", operator.ge), ("=", operator.eq)])
-        place, value = chance.choice([0, 2, 3]), chance.choice([-1, 0, 0.25, 1])
-
-        def leaf(row: tuple[Cell, ...]) -> Truth:
-            cell = row[place]
-            return None if not isinstance(cell, int | float) or math.isnan(cell) else compare(cell, value)
-
-        return f"{COLUMNS[place]} {sign} {value}", leaf
-    parts = [drawn(chance, depth - 1) for _ in range(1 if kind == "not" else 2)]
-
-    def joined(row: tuple[Cell, ...]) -> Truth:
-        numbers = [{True: 1.0, None: 0.5, False: 0.0}[meaning(row)] for _, meaning in parts]
-        found = {"and": min(numbers), "or": max(numbers), "not": 1 - numbers[0]}[kind]
-        return None if found == 0.5 else found == 1
-
-    texts = [f"({text})" for text, _ in parts]
-    return (f"not {texts[0]}" if kind == "not" else f" {kind} ".join(texts)), joined
-
-
-def test_nested_filters_mean_what_three_valued_logic_says() -> None:
-    chance = random.Random(1)
-    for _ in range(300):
-        text, meaning = drawn(chance, chance.randrange(5))
-        assert kept(text) == [number for number, row in enumerate(ROWS) if meaning(row) is True], text

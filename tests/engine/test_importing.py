@@ -6,7 +6,6 @@ import gc
 import sys
 import time
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -35,25 +34,6 @@ def test_the_collector_rests_while_modules_load_if_the_event_loop_is_spared_and_
     assert gc.get_freeze_count() > frozen
     del sys.modules["made_up"]
     gc.unfreeze()
-
-
-MAPPING = """
-import sys
-from pathlib import Path
-from engine.checkpoints.library_imports import ImportLock
-
-importing = ImportLock()
-for importing.spares_event_loop in (False, True):
-    with importing:
-        print('torch' in sys.modules, 'libtorch_cpu' in Path('/proc/self/maps').read_text())
-import torch
-print(torch.linalg.svdvals(torch.diag(torch.tensor([3.0, 2.0]))).tolist())
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists what a process has mapped")
-def test_torch_is_mapped_before_its_import_only_on_request() -> None:
-    assert run_apart(MAPPING).splitlines() == ["False False", "False True", "[3.0, 2.0]"]
 
 
 def test_tables_from_weights_alone_do_without_transformers() -> None:

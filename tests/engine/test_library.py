@@ -198,18 +198,15 @@ def test_the_package_offers_what_its_pages_name() -> None:
 REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model["L9H0"], "no attention in layer 9"),
     (lambda model: model["elsewhere"], "is not a head"),
-    (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'"),
-    (lambda model: model.spectrum("L0H0", None), "there is no matrix 'None'"),  # type: ignore[arg-type]
+    (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'; it is one of Q, K, V, O, QK, OV"),
     (lambda model: model.spectrum("L0H0", "QK", distance=-1), "distance is -1; give a whole number from 0"),
     (lambda model: model.maps(TEXT, "L1H0"), "maps are those of a whole layer; give L1"),
     (lambda model: engine.survey([], "never"), "no model is named"),
-    (lambda model: model.ranks(matrix="W_Q"), "no matrix 'W_Q'; it is one of Q, K, V, O, QK, OV"),
     (lambda model: model.directions(matrix="Q"), "directions describes circuits; choose QK or OV"),
     (lambda model: model.ranks("L1H2", 5), "L1H2 and head 5 are two places"),
     (lambda model: model.ranks(1, "L0H5"), "1 and head L0H5 are two places"),
     (lambda model: model.ranks(1, "first"), "'first' is not a head"),
     (lambda model: model.ranks(0, epsilon=float("nan")), "between 0 and 1"),
-    (lambda model: model.heads(epsilon=1), "between 0 and 1"),
     (lambda model: model.explain(TEXT, "L1H0", top=0), "top is 0; give a whole number from 1"),
     (lambda model: model.ranks(distance=1.5), "distance is 1.5; give a whole number from 0"),  # type: ignore[arg-type]
     (lambda model: model.explain(TEXT, "L1H0", position=-1), "the sentence has no query -1"),
@@ -217,9 +214,6 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model.changes(5), "int is not the name of a model"),  # type: ignore[arg-type]
     (lambda model: model.attention(None, "L1"), "the sentence is empty"),  # type: ignore[arg-type]
     (lambda model: model.attention([464, 3797], "L1"), "a sentence is one string; this is of type list"),  # type: ignore[arg-type]
-    (lambda model: model.predictions(["The", "cat"]), "a sentence is one string; this is of type list"),  # type: ignore[arg-type]
-    (lambda model: model.predictions(TEXT, top=-1), "top is -1"),
-    (lambda model: model.directions("L1H0", first=0), "first is 0"),
     (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),
     (lambda model: engine.open_model(torch.nn.Linear(2, 2)), "Linear is not the name of a model; open_module"),  # type: ignore[arg-type]
     (lambda model: engine.open_model("demo", device="gpu"), "no device is named 'gpu'; give auto, cpu, cuda"),

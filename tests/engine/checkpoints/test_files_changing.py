@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.analysis.decompositions import Decomposer
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.tensor_reader import Checkpoint
@@ -20,7 +17,6 @@ from engine.models.model_loader import load_reader
 from engine.values.heads import Head
 from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.opening import open_on_thread, refused, start_engine
 
 SAID = " has changed since the model was opened; open it again"
@@ -58,34 +54,6 @@ def test_mapped_memory_is_not_read_once_its_file_was_cut_short(tiny_copy: TinyMo
     cut_short(folder / "model.safetensors")
     for work in (opened.spectra.head(OTHER), opened.read("the dog sat")):
         assert refused(partial(finish, work)).endswith("model.safetensors" + SAID)
-
-
-@pytest.mark.parametrize("whole_layer", [False, True])
-def test_a_layer_is_computed_as_it_was_read_when_its_file_is_cut_short_meanwhile(
-    whole_layer: bool, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tiny_copy("llama")
-    expected = finish(open_on_thread(folder).spectra.layer(FIRST.whole_layer, whole_layer))
-    opened = open_on_thread(folder)
-    solve: Callable[..., Any] = Decomposer._solve
-
-    def cutting(*arguments: Any) -> Any:
-        cut_short(folder / "model.safetensors")
-        return solve(*arguments)
-
-    monkeypatch.setattr(Decomposer, "_solve", cutting)
-    assert_same_spectra(finish(opened.spectra.layer(FIRST.whole_layer, whole_layer)), expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])
-def test_tensors_are_read_as_the_library_reads_them(dtype: torch.dtype, tmp_path: Path) -> None:
-    tensors = {name: torch.randn(shape).to(dtype) for name, shape in {"b": (3, 5), "a": (), "none": (0, 4)}.items()}
-    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    checkpoint = Checkpoint(tmp_path)
-    for name, expected in tensors.items():
-        found = checkpoint.read(name)
-        assert found.dtype == dtype
-        assert torch.equal(found.float(), expected.float())
 
 
 def test_only_a_model_in_memory_still_reads_sentences_when_its_folder_was_deleted(tiny_copy: TinyModel) -> None:

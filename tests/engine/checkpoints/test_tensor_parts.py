@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from engine.architectures.heads import read_layer
 from engine.architectures.tensors import TensorsReadOnce
@@ -123,15 +122,3 @@ def test_tensors_of_a_pickled_archive_are_found_in_it(tmp_path: Path) -> None:
         read = checkpoint.read(name)
         assert read.dtype == expected.dtype
         assert torch.equal(read, expected)
-
-
-def test_a_pickled_archive_with_another_byte_order_is_loaded_by_torch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "pytorch_model.bin"
-    torch.save({"a": torch.ones(3)}, file)
-    with monkeypatch.context() as other:
-        other.setattr("engine.checkpoints.tensor_reader.sys.byteorder", "neither")
-        assert isinstance(read_pickled(file)["a"][1], Tensor)
-    monkeypatch.setattr("engine.checkpoints.tensor_reader._memories", lambda file: {})
-    assert torch.equal(Checkpoint(tmp_path).read("a"), torch.ones(3))
