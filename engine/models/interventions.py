@@ -320,19 +320,6 @@ class HeldNorm:
         slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
         return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
 
-    @classmethod
-    @torch.no_grad()
-    def number_by_number(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
-        """Give a norm with one gain per number, which repeats the output even where the norm computes in float32."""
-        if written.shape != read.shape:
-            return None
-        bias = norm.forward(torch.zeros_like(read))
-        moved = norm.forward(read + read.abs().amax())
-        is_centred = bool((moved - written).abs().amax() <= NORM_SLACK * (written - bias).abs().amax())
-        plain = _centre(read, is_centred)
-        gain = torch.where(plain == 0, 0.0, (written - bias) / plain)
-        return cls(gain, bias, read.new_ones(()), is_centred)
-
     def __call__(self, x: Tensor) -> Tensor:
         """Norm other numbers, (..., width), in a wider dtype."""
         return self.scale * self.gain * _centre(widen(x.to(self.gain.device)), self.is_centred) + self.bias

@@ -660,7 +660,7 @@ def _compare_rise(actual: Tensor, rise: Tensor) -> tuple[float, float]:
     told = (actual * telling).sum(-1, keepdim=True)
     expected = actual * telling / told.clamp_min(1e-30)
     predicted = (actual[:1].clamp_min(1e-30).log() + rise).masked_fill(~telling | (actual == 0), -torch.inf).softmax(-1)
-    off = (predicted.nan_to_num() - expected).abs().where(told > 0.5, 0.0)  # of rows that the keys make up mostly
+    off = (predicted.nan_to_num() - expected).abs().where(told > 0.5, 0.0)  # of rows mostly on these keys
     return float(off.max()), float(rise.masked_fill(actual == 0, 0.0).abs().max())
 
 

@@ -133,7 +133,7 @@ class _Linearised:
         known, call = self.norms.setdefault(norm, []), self._calls[norm]
         self._calls[norm] += 1
         if call == len(known):
-            known.append(HeldNorm.number_by_number(norm, args[0].detach(), result.detach()))
+            known.append(HeldNorm.of(norm, args[0].detach(), result.detach()))
         held = known[call]
         return result if held is None else held(args[0])
 

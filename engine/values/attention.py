@@ -233,7 +233,8 @@ class AttentionMaps:
         """Select one head's map, or the mean over the heads (None)."""
 
         def of_head(maps: NDArray[np.float32]) -> NDArray[np.float32]:
-            return maps.mean(0, np.float64).astype(np.float32) if head is None else maps[head]  # type: ignore[no-any-return]
+            own: NDArray[np.float32] = maps.mean(0, np.float64).astype(np.float32) if head is None else maps[head]
+            return own
 
         name = MapName(self.stack, self.layer, head, self.is_rollout)
         tokens = self.query_tokens, self.key_tokens
