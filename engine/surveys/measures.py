@@ -149,9 +149,7 @@ class MeasureReader:
 
     folder: SurveyFolder
     measure: Measure
-    _read: dict[Path, CheckpointName] = field(default_factory=dict)
-    _times: dict[Path, int] = field(default_factory=dict)
-    _frames: list[polars.DataFrame] = field(default_factory=list)
+    _known: dict[CheckpointName, tuple[int, polars.DataFrame]] = field(default_factory=dict)  # when written, and rows
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Iterator[tuple[int, int]]:
@@ -161,27 +159,18 @@ class MeasureReader:
         ------
         read, all : numbers of files.
         """
-        places = {place: checkpoint for checkpoint, place in self.folder.files(self.measure.table)}
-        times = {place: place.stat().st_mtime_ns for place in places}
+        places = dict(self.folder.files(self.measure.table))
+        written = {checkpoint: place.stat().st_mtime_ns for checkpoint, place in places.items()}
         with self._lock:
-            if changed := [place for place in self._read if times.get(place) != self._times[place]]:
-                self._forget(changed)
-            spread = _spread([place for place in places if place not in self._read])
+            self._known = {each: known for each, known in self._known.items() if written.get(each) == known[0]}
+            spread = _spread([each for each in places if each not in self._known])
         for start in range(0, len(spread), FILES):
+            some = spread[start : start + FILES]
             with self._lock:
-                if some := [place for place in spread[start : start + FILES] if place not in self._read]:
-                    self._frames.append(self._frame(some))
-                    self._read |= {place: places[place] for place in some}
-                    self._times |= {place: times[place] for place in some}
-            yield len(self._read), len(places)
-
-    def _forget(self, places: Sequence[Path]) -> None:
-        """Drop the rows of some files."""
-        import polars as pl
-
-        key = IDENTITY[:2]
-        forgotten = pl.DataFrame([self._read.pop(place).identity[:2] for place in places], key, orient="row")
-        self._frames = [rows.join(forgotten, on=key, how="anti") for rows in self._frames]
+                rows = self._frame([places[each] for each in some])
+                by_name = rows.partition_by(IDENTITY[:2], as_dict=True)
+                self._known |= {each: (written[each], by_name.get(each.identity[:2], rows.clear())) for each in some}
+            yield len(self._known), len(places)
 
     def _frame(self, places: Sequence[Path]) -> polars.DataFrame:
         import polars as pl
@@ -198,14 +187,14 @@ class MeasureReader:
         """Give what has been read, by model."""
         import polars as pl
 
-        with self._lock:
-            if not self._frames:
-                return {}
-            self._frames = [pl.concat(self._frames)]
-            whole, read = self._frames[0], list(self._read.values())
-        found = {}
+        found = dict[str, MeasureOverSteps]()
+        with self._lock:  # waits for files that are being read
+            known = self._known.copy()
+        if not known:
+            return found
+        whole = pl.concat([rows for _, rows in known.values()])
         for (model,), rows in sorted(whole.partition_by("model", as_dict=True).items()):
-            of_model = (each for each in read if each.model == model)
+            of_model = (each for each in known if each.model == model)
             checkpoints = tuple(sorted(of_model, key=lambda each: (each.step is None, each.step, each.revision)))
             found[str(model)] = _over_steps(self.measure, checkpoints, rows)
         return found
@@ -271,11 +260,11 @@ def _over_steps(measure: Measure, checkpoints: tuple[CheckpointName, ...], rows:
     return MeasureOverSteps(measure, checkpoints, heads, arrays[0], arrays[1] if measure.has_chance else None)
 
 
-def _spread(places: list[Path]) -> list[Path]:
-    """Put places into an order whose beginning is spread over all of them, each part of it twice as dense."""
-    found: dict[Path, None] = {}
-    step = 1 << max(len(places) // FILES, 1).bit_length()
+def _spread(checkpoints: list[CheckpointName]) -> list[CheckpointName]:
+    """Put checkpoints into an order whose beginning is spread over all of them, each part of it twice as dense."""
+    found: dict[CheckpointName, None] = {}
+    step = 1 << max(len(checkpoints) // FILES, 1).bit_length()
     while step:
-        found |= dict.fromkeys(places[::step])
+        found |= dict.fromkeys(checkpoints[::step])
         step //= 2
     return list(found)

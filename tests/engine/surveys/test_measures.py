@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from polars import DataFrame
 
 from engine.surveys import measures
 from engine.surveys.checkpoint_names import CheckpointName, log_spaced, names_of
@@ -105,25 +103,17 @@ def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: 
     assert list(reader.read()) == []
 
 
-def test_no_row_is_lost_when_two_threads_use_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The explorer begins to read anew while a file is still being read, such as when the first model is known."""
-    folder = small_survey(tmp_path / "survey")
-    reader, read, others = MeasureReader(folder, opening_measure(measures_of(folder))), MeasureReader._frame, []
-
-    def interrupted(self: MeasureReader, places: Sequence[Path]) -> DataFrame:
-        others.append(threading.Thread(target=reader.models))
-        others[-1].start()
-        others[-1].join(0.1)  # it waits for this file
-        return read(self, places)
-
+def test_no_row_is_lost_when_reading_begins_anew_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the explorer when the first model is known."""
     monkeypatch.setattr(measures, "FILES", 1)
-    monkeypatch.setattr(MeasureReader, "_frame", interrupted)
-    assert list(reader.read())[-1] == (8, 8)
-    for each in others:
-        each.join()
+    folder = small_survey(tmp_path / "survey")
+    reader = MeasureReader(folder, opening_measure(measures_of(folder)))
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda number: list(reader.read()), range(8)))
     assert {model: np.isfinite(found.values).all() for model, found in reader.models().items()} == dict.fromkeys(
         MODELS, True
     )
+    assert all(found.values.shape == (4, 4) for found in reader.models().values())
 
 
 def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -> None:
