@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, query_layers
 from engine.analysis.open_model import OpenModel, attention_of_both
-from engine.mathematics.attention import Weights, rollout, uniform_attention, visible_keys
+from engine.mathematics.attention import Weights, rollout, uniform_attention
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import DELTA, Off
@@ -189,7 +189,8 @@ def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
             if maps.weights.shape[1] != maps.weights.shape[2]:
                 raise EngineError(f"{stack} {layer.name} attends to other tokens too, so there is no rollout")
             tokens = maps.query_tokens
-            uniform.append(uniform_attention(visible_keys(maps.weights, model.check), len(tokens)).astype(np.float32))
+            assert maps.visible is not None  # which a reader finds
+            uniform.append(uniform_attention(maps.visible, len(tokens)).astype(np.float32))
             means.append(maps.select(None).weights)
     followed, chance = (rollout(each).astype(np.float32) for each in (means, uniform))
     return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True, chance=chance)

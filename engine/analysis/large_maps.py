@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from engine.analysis.open_model import OpenModel, beside_other, check_maps_of_both
-from engine.mathematics.attention import largest_value, pool, visible_keys
+from engine.mathematics.attention import largest_value, pool
 from engine.values.attention import (
     AttentionMap,
     AttentionMaps,
@@ -114,8 +114,7 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
             if key not in kept.layers:
                 (text, off), stack, layer = key
                 reader.read(text, model.check, off)
-                maps = reader.layer_maps(stack if layer is None else Head(stack, layer), model.check)
-                kept.layers[key] = replace(maps, visible=visible_keys(maps.weights, model.check))
+                kept.layers[key] = reader.layer_maps(stack if layer is None else Head(stack, layer), model.check)
     found = []
     for key, (_, name) in zip(keys, asked, strict=True):
         if name.head is None and key not in kept.means:

@@ -12,7 +12,6 @@ from engine.analysis.spectra import SpectraStore, with_torch
 from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.locate import find_other, find_source
-from engine.mathematics.attention import visible_keys
 from engine.values import memory
 from engine.values.attention import AttentionMap, AttentionMaps, Sentence
 from engine.values.errors import EngineError, NotFinite
@@ -202,8 +201,7 @@ class OpenModel:
         Raises `EngineError` if there are no such maps.
         """
         place = stack if layer is None else Head(stack, layer)
-        maps = (yield from self.reader(text, off, place)).layer_maps(place, self.check)
-        return replace(maps, visible=visible_keys(maps.weights, self.check))
+        return (yield from self.reader(text, off, place)).layer_maps(place, self.check)
 
     def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
         """Return the formula of one layer's scores for a sentence, and the tokens along both axes of its maps."""
@@ -346,9 +344,8 @@ def check_maps_of_both(model: OpenModel, text: str, stack: str, layer: int | Non
 def attention_of_both(model: OpenModel, text: str, stack: str, layer: int | None) -> Work[AttentionMaps]:
     """Return maps as `OpenModel.attention` does, with the second model's as their ``other``.
 
-    Raises
-    ------
-    EngineError : if the layers cannot be compared, the models read different tokens, or both do not fit into memory.
+    Raises `EngineError` if the layers cannot be compared, the models read different tokens, or both do not fit into
+    memory.
     """
     other = yield from check_maps_of_both(model, text, stack, layer)
     own = yield from model.attention(text, stack, layer)

@@ -23,13 +23,12 @@ from engine.mathematics.attention import (
     uniform_spread,
     uniform_to,
     uniform_to_none,
-    visible_keys,
 )
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Label
 from engine.values.outline import LayerOutline
-from engine.values.progress import READING, Lane, Progress, Work, one_unit
+from engine.values.progress import READING, Lane, Progress, Work
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 
@@ -127,7 +126,12 @@ def patterns_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Gr
         repeated = (yield from _measured_repeats(model, report)).mean(layer.name)
     found = repeated
     if query.text is not None:
-        found = yield from _or_reason(_measure_sentence(model, query.text, layer))
+        try:
+            found = _measure(model, (yield from model.attention(query.text, layer.stack, layer.layer)), {})
+        except Superseded:
+            raise
+        except EngineError as error:
+            found = PatternMeasures(reason=str(error))
     note = found.reason or repeated.reason
     rows: list[tuple[Cell, ...]] = []
     for head in wanted_heads(layer, query):
@@ -192,11 +196,6 @@ def _measure_repeat(
     """Read a sequence, and add the measures of layers one by one, so that none is lost when this is interrupted."""
     reader = (yield from model.reader()).sharing_model()  # so that the person's sentence stays read
     reader.tell = lambda progress: report(progress.done) if progress.activity == READING else None
-
-    def on_layer(layer: Head) -> PatternMeasures:
-        maps = reader.layer_maps(layer, model.check)
-        return _measure(model, maps, repeated_keys(np.asarray(reader.ids_along(layer.stack)), distance))
-
     try:
         reader.read(ids, model.check)
     except Superseded:
@@ -207,27 +206,23 @@ def _measure_repeat(
     for layer in layers:
         yield None
         report(len(model.outline.attending_layers) + len(measured))
-        measured[layer] = yield from _or_reason(one_unit(partial(on_layer, layer)))
-
-
-def _measure_sentence(model: OpenModel, text: str, layer: LayerOutline) -> Work[PatternMeasures]:
-    return _measure(model, (yield from model.attention(text, layer.stack, layer.layer)), {})
-
-
-def _or_reason(work: Work[PatternMeasures]) -> Work[PatternMeasures]:
-    try:
-        return (yield from work)
-    except Superseded:
-        raise
-    except EngineError as error:
-        return PatternMeasures(reason=str(error))
+        try:
+            maps = reader.layer_maps(layer, model.check)
+        except Superseded:
+            raise
+        except EngineError as error:
+            measured[layer] = PatternMeasures(reason=str(error))
+        else:
+            repeated = repeated_keys(np.asarray(reader.ids_along(layer.stack)), distance)
+            measured[layer] = _measure(model, maps, repeated)
+            del maps  # before those of the next layer
 
 
 def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]]) -> PatternMeasures:
     """Measures of distances need queries and keys to be the same tokens."""
-    weights = maps.weights
+    weights, visible = maps.weights, maps.visible
+    assert visible is not None  # which a reader finds
     _, queries, keys = weights.shape
-    visible = maps.visible or visible_keys(weights, model.check)
     own, chance = spread(weights, visible, model.check), uniform_spread(visible)
     has_sink = bool((own["to_none"] > ROUNDING_SHARE).any())
     chance["to_none"] = uniform_to_none(visible) if has_sink else 0.0

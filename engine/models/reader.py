@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_leaves
 
 from engine.architectures.outline import Anatomy
 from engine.checkpoints.transformers_library import first_line
+from engine.mathematics.attention import visible_keys
 from engine.models.attention_capture import (
     ATTENTION,
     IMPLEMENTATION,
@@ -143,8 +144,9 @@ class MapReader(ABC):
     def layer_maps(self, layer: Head | str, check: Check = lambda: None) -> AttentionMaps:
         """Compute the maps of all heads of a layer, or their means over a stack's layers, for the sentence read last.
 
-        Memory holds one layer's maps; ``check`` is called between blocks of queries. Raises `EngineError` as in
-        `blocks`, and when layers differ in their number of heads, so that they have no mean.
+        They come with the keys that each query sees. Memory holds one layer's maps; ``check`` is called between blocks
+        of queries. Raises `EngineError` as in `blocks`, and when layers differ in their number of heads, so that they
+        have no mean.
         """
         layers = [layer] if isinstance(layer, Head) else [each.name for each in self.outline.stack_layers(layer)]
         if not layers:
@@ -169,7 +171,8 @@ class MapReader(ABC):
                     del block  # before the next one is made
         assert self.sentence is not None
         assert weights is not None  # a sentence has tokens
-        return AttentionMaps(self.sentence, layers[0].stack, number, *tokens, weights)
+        visible = visible_keys(weights, check)
+        return AttentionMaps(self.sentence, layers[0].stack, number, *tokens, weights, visible=visible)
 
 
 @dataclass(frozen=True)
