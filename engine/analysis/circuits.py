@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +22,7 @@ from engine.mathematics.circuits import (
     CircuitSettings,
     LayerFactors,
     Numbers,
-    chance_sizes,
+    chance_ranks,
     circuit_chance,
     factor_heads,
     factor_layer,
@@ -129,9 +129,7 @@ def query_factors(model: OpenModel, layer: LayerOutline, weights: LayerWeights, 
     At a distance, rows of W_K are rotated like keys so many tokens before the query. A folded norm multiplies the
     columns of W_Q, W_K and W_V by its gain.
 
-    Raises
-    ------
-    EngineError : if the layer's rotary positions, or the norm before it, are not known.
+    Raises `EngineError` if the layer's rotary positions, or the norm before it, are not known.
     """
     source = model.source
     own, key, value, output = weights.factors
@@ -181,10 +179,11 @@ def _chance(
     model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], settings: CircuitSettings
 ) -> Work[Numbers]:
     """Measure Gaussian factors of a layer's shapes, stored as finely, once for layers of one shape."""
-    sizes = chance_sizes(layer, not settings.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
-    of = (repr(sizes), settings.of_heads, settings.compared, settings.spectra, *sorted(settings.tolerance.items()))
+    ranks = chance_ranks(layer, not settings.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
+    shape = replace(layer, stack="", layer=0, module="", marks=())
+    of = (*ranks.items(), settings.of_heads, settings.compared, settings.spectra, *sorted(settings.tolerance.items()))
     yield None
-    return model.cached(("chance of circuits", of), partial(circuit_chance, sizes, settings))
+    return model.cached(("chance of circuits", shape, of), partial(circuit_chance, layer, ranks, settings))
 
 
 def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[Tensor | None]:

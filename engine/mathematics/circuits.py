@@ -336,34 +336,17 @@ def _factors_lost(
     return count_lost(image_in_head(filled, filled_rank), image_in_head(dropped, dropped_rank), tolerance)
 
 
-@dataclass(frozen=True)
-class ChanceSizes:
-    """The sizes on which chance depends, for a head's circuits or a whole layer's.
-
-    Attributes
-    ----------
-    d : by circuit, the width of the residual stream.
-    inner : the rows of the two factors of QK.
-    ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
-    """
-
-    d: Mapping[str, int]
-    inner: int
-    ranks: Mapping[str, float]
-
-
-def chance_sizes(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> ChanceSizes:
-    """Collect the sizes for chance; singular values of Gaussian factors of norm one count above ``noises``."""
+def chance_ranks(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> Numbers:
+    """Average by matrix the numerical ranks of Gaussian factors of norm one; singular values count above ``noises``."""
     draws = chance_of(layer, whole_layer, noises)
     shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
     inner = inner_rows(layer, whole_layer)
     ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
-    ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
-    return ChanceSizes({"QK": layer.d_model, "OV": layer.d_values}, inner["QK"], ranks)
+    return ranks | {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
 
 
-def circuit_chance(sizes: ChanceSizes, settings: CircuitSettings) -> Numbers:
-    """Compute the means of all measures over Gaussian factors, for circuits that are compared.
+def circuit_chance(layer: LayerOutline, ranks: Mapping[str, float], settings: CircuitSettings) -> Numbers:
+    """Compute the means of all measures over Gaussian factors of `chance_ranks`, for circuits that are compared.
 
     Some are known exactly. The symmetry is 1/d, as for any W_Q rotated at random against W_K. Copying is zero, since a
     head with W_O negated is as probable. A random subspace of dimension l holds l/d of any direction's square. Random
@@ -373,7 +356,8 @@ def circuit_chance(sizes: ChanceSizes, settings: CircuitSettings) -> Numbers:
     wider streams, where they hardly vary, eigenvalues and angles come from factors whose widths are all reduced by one
     ratio, and the distances from the identity from ``E tr(M)² = ‖M‖² / d``.
     """
-    d, ranks = sizes.d["QK"], sizes.ranks
+    d, widths = layer.d_model, {"QK": layer.d_model, "OV": layer.d_values}
+    inner = inner_rows(layer, not settings.of_heads)["QK"]
     counted = {matrix: round(rank) for matrix, rank in ranks.items()}
     found = {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}
     for name, (fills, drops) in FACTORS_OF.items():
@@ -381,18 +365,18 @@ def circuit_chance(sizes: ChanceSizes, settings: CircuitSettings) -> Numbers:
         dropping = ranks[drops] if settings.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
         if name in settings.compared:
-            found |= angle_columns(name, angles(random_cosines(counted[fills], counted[drops], sizes.d[name])))
-            found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
-            met = random_cosines(counted[name], counted[name], sizes.d[name])
+            found |= angle_columns(name, angles(random_cosines(counted[fills], counted[drops], widths[name])))
+            found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / widths[name]
+            met = random_cosines(counted[name], counted[name], widths[name])
             found[f"{prefix}_image_in_kernel"] = float((met <= settings.tolerance[name]).sum(-1).double().mean())
     if "QK" in settings.compared:
-        found |= _traces_by_chance(sizes.inner, d)
+        found |= _traces_by_chance(inner, d)
         found["qk_symmetry"], found["qk_symmetric_energy"] = 1.0 / d, (1.0 + 1.0 / d) / 2.0
         found["qk_antisymmetric_energy"] = 1.0 - found["qk_symmetric_energy"]
         found["qk_identity_floor"] = identity_floor(ranks["QK"], d)
         found["qk_symmetric_identity_floor"] = identity_floor(2 * ranks["QK"], d)
     for kind in settings.spectra:
-        found |= dict.fromkeys(SPECTRA[kind], mass_chance(sizes.inner, d) if kind == "QK" else 0.0)
+        found |= dict.fromkeys(SPECTRA[kind], mass_chance(inner, d) if kind == "QK" else 0.0)
     return found
 
 
