@@ -18,7 +18,7 @@ from engine.checkpoints.locate import BASE
 from engine.checkpoints.transformers_library import restoring_transformers
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.heads import Head, Off, head_argument, head_text, parse_head, parse_matrix
+from engine.values.heads import NOTHING_OFF, Head, Off, head_argument, head_text, parse_head, parse_matrix
 from engine.values.options import EngineOptions
 from engine.values.outline import heads_named
 from engine.values.progress import Answer, Work, finish
@@ -229,7 +229,8 @@ class Model:
         if not head.is_layer:
             raise EngineError(f"maps are those of a whole layer; give L{head.layer}, or take the head's from attention")
         text = Query(text=text).text or ""
-        maps = self._finish(self._model.attention(text, head.stack, head.layer, Off(self._heads(off))))
+        heads_off = Off(self._heads(off)) if off else NOTHING_OFF
+        maps = self._finish(self._model.attention(text, head.stack, head.layer, heads_off))
         _warn_if_cut(maps.sentence)
         return maps
 
@@ -348,6 +349,8 @@ class Model:
             return finish(work)
 
     def _check_distance(self, distance: int | None) -> None:
+        if distance is None:
+            return
         Query(distance=distance)  # raises
         if past := self.outline.past_context(distance):
             _warn(f"distance {distance} is {past}")

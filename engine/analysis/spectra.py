@@ -80,13 +80,10 @@ class SpectraStore:
         rows, lacking = yield from self.arrays(names, matrices, distance)
         return spectra_group(outline, names, rows, lacking)
 
-    def head(
-        self, head: Head, matrices: Collection[str] = MATRICES, distance: int | None = None
-    ) -> Work[tuple[Spectrum, ...]]:
-        """Return spectra of one head, reading and computing nothing else of its layer."""
-        rows, _ = yield from self.arrays([head], matrices, distance)
-        found = spectra_group(self._outline.layer(head), [head], rows)
-        return tuple(each for each in found.listed() if each.matrix in matrices)
+    def head(self, head: Head, distance: int | None = None) -> Work[tuple[Spectrum, ...]]:
+        """Return the six spectra of one head, reading and computing nothing else of its layer."""
+        rows, _ = yield from self.arrays([head], MATRICES, distance)
+        return tuple(spectra_group(self._outline.layer(head), [head], rows).listed())
 
     def arrays(
         self, names: Sequence[Head], matrices: Collection[str], distance: int | None = None
@@ -114,7 +111,8 @@ class SpectraStore:
 
             rotation = rotation_of(self._outline, layer, self._source.settings(), self._source.tensors)
         file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-        self._load(file, [layer.name] if whole_layer else list(layer.head_names()), arrays)
+        if self._cache is not None and file in self._cache.names:
+            self._load(self._cache, file, [layer.name] if whole_layer else list(layer.head_names()))
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
         units = [(names, missing)] if missing else []
         if missing and whole_layer and layer.is_large:
@@ -123,7 +121,7 @@ class SpectraStore:
         elif missing and len(names) > 1:
             units = [(names[some.start : some.stop], missing) for some in layer.batches()]
         for some, wanted in units:
-            decomposer = yield from self._get_decomposer()
+            decomposer = self._decomposer or (yield from self._make_decomposer())
             yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
             from engine.architectures.heads import read_layer
 
@@ -156,21 +154,19 @@ class SpectraStore:
             rows = [row | {"QK": each["QK"]} for row, each in zip(rows, rotated, strict=True)]
         return rows, lacking
 
-    def _load(self, file: str, names: Sequence[Head], arrays: defaultdict[Head, Arrays]) -> None:
+    def _load(self, cache: SpectraCache, file: str, names: Sequence[Head]) -> None:
         """Load a file of the cache once, with the arrays of all heads of a layer, or of the whole layer."""
-        if self._cache is None or file not in self._cache.names:
-            return
-        kept = self._cache.load(file)
+        kept = cache.load(file)
         if kept and all(len(rows) == len(names) for rows in kept.values()):
             for name, *values in zip(names, *kept.values(), strict=True):
-                arrays[name].update(zip(kept, values, strict=True))
-        self._cache.names.discard(file)
+                self._arrays[name].update(zip(kept, values, strict=True))
+        cache.names.discard(file)
 
     def decompose(
         self, weights: LayerWeights, whole_layer: bool, matrices: Collection[str] = MATRICES
     ) -> Work[list[Arrays]]:
         """Compute the singular values of given weights, of each head or of the whole layer."""
-        decomposer = yield from self._get_decomposer()
+        decomposer = self._decomposer or (yield from self._make_decomposer())
         yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
         compute = decomposer.layer if whole_layer else decomposer.heads
         return (yield from compute(weights, matrices))
@@ -228,13 +224,12 @@ class SpectraStore:
         self._tensors = layer, TensorsReadOnce(self._source.tensors)
         return self._tensors[1]
 
-    def _get_decomposer(self) -> Work[Decomposer]:
-        if self._decomposer is None:
-            yield from with_torch()
-            from engine.analysis.decompositions import Decomposer
+    def _make_decomposer(self) -> Work[Decomposer]:
+        yield from with_torch()
+        from engine.analysis.decompositions import Decomposer
 
-            with self._lock:
-                self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
+        with self._lock:
+            self._decomposer = self._decomposer or Decomposer(self._options.device, self._notify)
         return self._decomposer
 
 

@@ -222,9 +222,7 @@ class Engine:
 
     def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
         """Request one head's six spectra, before those of the other heads of its layer."""
-        return self._ask(
-            lambda model: model.spectra.head(head, distance=distance), Urgency.SELECTED, Lane.WEIGHTS, view
-        )
+        return self._ask(lambda model: model.spectra.head(head, distance), Urgency.SELECTED, Lane.WEIGHTS, view)
 
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
         """Compute all spectra in the background: the heads of every layer, then every whole layer.

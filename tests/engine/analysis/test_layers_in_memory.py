@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from engine.analysis import decompositions
 from engine.analysis.decompositions import Decomposer
-from engine.analysis.open_model import OpenModel
-from engine.analysis.token_tables import token_map
 from engine.architectures import heads as cutting
-from engine.mathematics.spectra import circuit_singular_values
 from engine.service.engine import Engine
 from engine.values import memory
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline
-from engine.values.progress import ProgressReporter, finish, tell_nobody
+from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import CallsOf, TinyModel
-from tests.engine.mathematics.dense_spectra import assert_same_spectra, layer_singular_values
+from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import exported, refusal, rows_in, run
-from tests.opening import edited_weights, open_on_thread, outline, refused, run_apart, start_engine
+from tests.opening import edited_weights, open_on_thread, refused, run_apart, start_engine
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 from tests.tui.explorer import explorer, press, screen_text, shown
 from tui.views.ranks_view import NONE
@@ -61,19 +53,6 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
-def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, calls_of: CallsOf) -> None:
-    opened = open_on_thread(tiny_model("llama"))
-    computed = calls_of(Decomposer, "heads")
-    alone = finish(opened.spectra.head(Head("decoder", 0, 3)))
-    assert [len(weights.query) for _, weights, *_ in computed] == [1]
-    assert_same_spectra(
-        SpectraGroup({3: {each.matrix: each for each in alone}}),
-        SpectraGroup({3: finish(opened.spectra.layer(FIRST, False)).spectra[3]}),
-        rtol=1e-9,
-    )
-
-
-@pytest.mark.usefixtures("every_layer_is_large")
 def test_finished_heads_are_kept_when_the_rest_is_given_up(tiny_model: TinyModel, calls_of: CallsOf) -> None:
     opened = open_on_thread(tiny_model("llama"))
     begun = calls_of(Decomposer, "heads")
@@ -86,20 +65,6 @@ def test_finished_heads_are_kept_when_the_rest_is_given_up(tiny_model: TinyModel
     assert [len(weights.query) for _, weights, *_ in begun] == [1, 1], "of four, two were finished"
 
 
-@pytest.mark.usefixtures("every_layer_is_large")
-@pytest.mark.parametrize("whole_layer", [False, True])
-def test_work_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
-    store = open_on_thread(tiny_model("llama")).spectra
-    begun = store.layer(FIRST, whole_layer)
-    for _ in range(3):
-        next(begun)
-    store.forget()
-    stale = finish(begun)
-    again = finish(store.layer(FIRST, whole_layer))
-    assert again is not stale
-    assert_same_spectra(again, stale, rtol=1e-9)
-
-
 @pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
 def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
     tiny_model: TinyModel, matrices: tuple[str, ...], calls_of: CallsOf
@@ -107,12 +72,12 @@ def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
     folder, head = tiny_model("llama"), Head("decoder", 0, 3)
     everything, read = finish(open_on_thread(folder).spectra.layer(FIRST, False)), calls_of(cutting, "read_layer")
     store = open_on_thread(folder).spectra
-    found = finish(store.head(head, matrices))
-    assert [each.matrix for each in found] == list(matrices)
+    [found], _ = finish(store.arrays([head], matrices))
+    assert found.keys() >= {*matrices}
     assert {*"".join(read[0][3])} == {*"".join(matrices)}
-    group = finish(store.layer(FIRST, False, matrices))
-    for each in (*found, *group.listed([3])):
+    for each in finish(store.layer(FIRST, False, matrices)).listed([3]):
         expected = everything.spectra[3][each.matrix]
+        np.testing.assert_allclose(found[each.matrix], expected.singular_values, rtol=1e-9)
         np.testing.assert_allclose(each.singular_values, expected.singular_values, rtol=1e-9)
         assert (each.noise, each.chance_scale) == pytest.approx((expected.noise, expected.chance_scale), rel=1e-12)
     assert_same_spectra(finish(store.layer(FIRST, False)), everything, rtol=1e-9)
@@ -121,12 +86,6 @@ def test_only_the_wanted_matrices_of_heads_are_read_and_computed(
 def large_layer(name: str, folder: Path) -> LayerOutline:
     """Describe the first layer of a model that is read from its headers alone."""
     return open_on_thread(write_checkpoint(folder / name, SHAPES[name], filled=())).outline.layers[0]
-
-
-@pytest.mark.parametrize("is_browsing", [False, True])
-def test_every_matrix_of_a_smaller_model_is_computed(is_browsing: bool, tmp_path: Path) -> None:
-    room = memory.room_for(large_layer("13b", tmp_path), MATRICES, is_browsing, free=None)
-    assert room == (list(MATRICES), "", "")
 
 
 @pytest.mark.parametrize(
@@ -282,21 +241,6 @@ def test_only_columns_of_the_factors_that_are_left_out_are_empty(
             assert float(found[name]) == pytest.approx(float(expected[name]), rel=0.3, abs=0.05), name
 
 
-GB = 10**9
-
-
-def test_the_product_of_token_tables_of_a_wide_model_is_left_out_while_browsing(tmp_path: Path) -> None:
-    layer = large_layer("405b", tmp_path)
-    what = "ov_copying takes the product of both tables of tokens, which needs 4.3 GB of memory"
-    elsewhere = "it is left empty here, and computed by: attn-tui export MODEL circuits"
-    for is_browsing, free, expected in (
-        (False, 20, (True, what)), (True, 20, (False, f"{what}; {elsewhere}")), (True, 100, (True, what)),
-        (False, 4, (False, f"{what}, and 4.0 GB are free, so it is empty")),
-    ):  # fmt: skip
-        assert memory.token_map_room(layer, is_browsing, free * GB) == expected
-    assert memory.token_map_room(outline("small").layers[0], is_browsing=True, free=4 * GB) == (True, "")
-
-
 def test_the_command_says_how_much_memory_copying_takes_and_the_explorer_leaves_it_out(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,86 +260,6 @@ def test_the_command_says_how_much_memory_copying_takes_and_the_explorer_leaves_
     assert named["ov_copying"] is named["ov_copying_chance"] is None
     assert str(named["ov_copying_residual"]) == plain[0]["ov_copying_residual"]
     assert [notice for notice in notices if "left empty here" in notice]
-
-
-class Made(TorchDispatchMode):
-    """Notes the bytes of every tensor that is made, without views."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch has no annotation for it
-        self.sizes: list[int] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = {each.untyped_storage().data_ptr() for each in tree_leaves(args) if isinstance(each, torch.Tensor)}
-        result = func(*args, **(kwargs or {}))
-        for each in tree_leaves(result):
-            is_made = isinstance(each, torch.Tensor) and not each.is_meta
-            if is_made and each.untyped_storage().data_ptr() not in given:
-                self.sizes.append(each.untyped_storage().nbytes())
-        return result
-
-
-def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
-    torch.manual_seed(0)
-    table = torch.randn(50, 64)
-    with Made() as made:
-        found = finish(token_map(table, None, ProgressReporter(tell_nobody, "", "")))
-    torch.testing.assert_close(found, table.double().mT @ table.double())
-    assert torch.equal(found, found.mT)
-    assert made.sizes.count(8 * 64 * 64) == 1
-
-
-@pytest.mark.parametrize("circuit", ["QK", "OV"])
-def test_a_product_of_shared_heads_copies_no_more_than_these(circuit: str) -> None:
-    query, key, value = (torch.randn(count, 16, 512).bfloat16() for count in (32, 2, 2))
-    output = torch.randn(32, 512, 16).bfloat16()
-    with Made() as made:
-        layer_singular_values(circuit, query, key, value, output)
-    assert max(made.sizes) == 8 * 2 * 16 * 512
-
-
-MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
-"""Sixteen heads to a key."""
-
-SUMMED = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
-"""Bytes of the keys of its layer in float64."""
-
-
-@pytest.fixture
-def stepping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenModel:
-    """Open a checkpoint whose whole layers are computed one matrix at a time."""
-    opened = open_on_thread(write_checkpoint(tmp_path / "many", MANY))
-    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
-    return opened
-
-
-def test_a_product_is_computed_without_the_heads_it_sums(stepping: OpenModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    held, compute = list[int](), circuit_singular_values
-
-    def tensors() -> list[torch.Tensor]:
-        return [each for each in gc.get_objects() if type(each) is torch.Tensor]
-
-    def noting(*arguments: Any) -> Any:
-        held.append(max(each.untyped_storage().nbytes() for each in tensors() if id(each) not in others))
-        return compute(*arguments)
-
-    kept = tensors()  # so that no id is used again
-    others = {id(each) for each in kept}
-    monkeypatch.setattr(decompositions, "circuit_singular_values", noting)
-    for circuit in ("QK", "OV"):
-        finish(stepping.spectra.layer(FIRST, True, (circuit,)))
-    assert held == [SUMMED, SUMMED]
-
-
-def test_one_matrix_takes_no_memory_for_the_others(stepping: OpenModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)
-    with Made() as made:
-        finish(stepping.spectra.layer(FIRST, True, ("K",)))
-    assert max(made.sizes) <= SUMMED
 
 
 PEAKS = """
