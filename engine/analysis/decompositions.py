@@ -35,9 +35,7 @@ class Decomposer:
 
     It notifies the person when it gives up a GPU.
 
-    Raises
-    ------
-    EngineError : if there is no such device.
+    Raises `EngineError` if there is no such device.
     """
 
     def __init__(self, wish: str, notify: Callable[[str], None]) -> None:

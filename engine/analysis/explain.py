@@ -55,9 +55,7 @@ class Term:
 def explain_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Explain a cell of each head; the last layer is kept, so that its next cell comes at once.
 
-    Raises
-    ------
-    EngineError : if the sentence has no such query or key, or the mask hides the key.
+    Raises `EngineError` if the sentence has no such query or key, or the mask hides the key.
     """
     last = model.cached("explained last", dict[Any, Any])
     key = query.text, layer.name

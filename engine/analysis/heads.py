@@ -32,9 +32,7 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
     The cheapest part comes first, and each is computed once. If a part fails for a layer, its cells stay empty and the
     note says why.
 
-    Raises
-    ------
-    EngineError : at the end, if the query's sentence cannot be read.
+    Raises `EngineError` at the end, if the query's sentence cannot be read.
     """
     layers = query_layers("heads", model, query)
     kept = model.cached("heads", dict[Key, Part])

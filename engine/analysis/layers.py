@@ -30,9 +30,7 @@ def compute_layers(
 
     Layers that raise `LayerLeftOut`, such as those with NaN in their weights, are left out unless one is asked for.
 
-    Raises
-    ------
-    EngineError : if the model has no such layer or head, there is no second model, or every layer is left out.
+    Raises `EngineError` if the model has no such layer or head, there is no second model, or every layer is left out.
     """
     if _needs_other(name, query):
         yield from model.other()
@@ -57,9 +55,7 @@ def query_layers(name: str, model: OpenModel, query: Query) -> tuple[LayerOutlin
 
     Of two models, which must both be open, these are the layers that can be compared.
 
-    Raises
-    ------
-    EngineError : if the model has no such layer or head, or it cannot have rows.
+    Raises `EngineError` if the model has no such layer or head, or it cannot have rows.
     """
     outline, view = model.outline, VIEWS.get(name)
     has_changes = view.has_changes if view is not None else name != "attention"

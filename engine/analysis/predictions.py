@@ -34,9 +34,7 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     The second prediction is that of the other model, or that with heads off. Tokens are sorted by the larger
     probability.
 
-    Raises
-    ------
-    EngineError : if both another model and heads off are asked for.
+    Raises `EngineError` if both another model and heads off are asked for.
     """
     yield Lane.MODEL
     if query.with_other and query.off:
@@ -80,9 +78,7 @@ def _without_heads(model: OpenModel, query: Query) -> Work[Tensor]:
 def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt, Tensor]]:
     """Read a query's sentence, unless it was read last, and compute the logits, (vocabulary,), at its position.
 
-    Raises
-    ------
-    EngineError : if there is no such position, or the model predicts nothing or is not one of transformers.
+    Raises `EngineError` if there is no such position, or the model predicts nothing or is not one of transformers.
     """
     reader = yield from model.reader()
     from engine.models.predictions import Predictor
@@ -119,9 +115,7 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
 def measured_logit(query: Query, logits: Tensor, words: Words, name: str) -> MeasuredLogit:
     """Find a query's token, by default the likeliest, and the token whose logit is subtracted.
 
-    Raises
-    ------
-    EngineError : if there is no such token, or both are the same.
+    Raises `EngineError` if there is no such token, or both are the same.
     """
     from engine.models.predictions import MeasuredLogit, find_token
 

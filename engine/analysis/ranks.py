@@ -36,9 +36,7 @@ def _query_spectra(
 ) -> Work[tuple[list[Spectrum], tuple[str, ...]]]:
     """Compute the spectra of a layer in a query, and say why others are left out.
 
-    Raises
-    ------
-    EngineError : if the only matrix of the query is left out.
+    Raises `EngineError` if the only matrix of the query is left out.
     """
     compute = partial(other_spectra, model) if of_other else model.spectra.layer
     matrices = MATRICES if query.matrix is None else (query.matrix,)

@@ -78,9 +78,7 @@ def row_groups(model: OpenModel, name: str, query: Query) -> Groups:
 
     Rows of a table that is ranked, or whose cells come later, come in one group at the end.
 
-    Raises
-    ------
-    EngineError : if there is no such table, layer or head, or this model cannot have the table.
+    Raises `EngineError` if there is no such table, layer or head, or this model cannot have the table.
     """
     view = VIEWS.get(name)
     if view is not None and (view.grows or (view.ranked_by and not query.off)):

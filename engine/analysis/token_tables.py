@@ -134,9 +134,7 @@ class TokenTables:
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
         """Return the tokens of a table, or None if it is not d wide or has a fault.
 
-        Raises
-        ------
-        EngineError : if no tokenizer says which rows are tokens.
+        Raises `EngineError` if no tokenizer says which rows are tokens.
         """
         if name is None or self.shape(name)[1] != d or self.fault(name):
             return None

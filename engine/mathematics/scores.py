@@ -51,9 +51,7 @@ class Rotation:
 def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
     """Rotate the rows of W_K, or keys, (heads, head_dim, n) by the distance to a query: ``R_{−Δ} W_K`` in float64.
 
-    Raises
-    ------
-    EngineError : when the distance is longer than any sentence for which the frequencies hold.
+    Raises `EngineError` when the distance is longer than any sentence for which the frequencies hold.
     """
     if rotation.longest is not None and distance >= rotation.longest:
         raise EngineError(

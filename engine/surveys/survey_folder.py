@@ -62,9 +62,7 @@ class SurveyFolder:
     def create(self, facts: Mapping[str, Any]) -> None:
         """Make the folder, and write what the survey is made with.
 
-        Raises
-        ------
-        EngineError : when it cannot be written.
+        Raises `EngineError` when it cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -150,9 +148,7 @@ class SurveyFolder:
     def frame(self, table: str) -> polars.DataFrame:
         """Read a table of all checkpoints.
 
-        Raises
-        ------
-        EngineError : when no checkpoint has it.
+        Raises `EngineError` when no checkpoint has it.
         """
         return self.scan(table).collect()
 
