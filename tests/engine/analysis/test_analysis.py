@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers
 
-from engine.analysis import attention, tables
+from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.chance import chance_of, chance_of_factor, chance_of_product
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import Head
 from engine.values.table import RowGroup, Table
 from engine.values.views import CIRCUITS, Query
 from tests.cli.test_weight_tables import of_head
-from tests.conftest import CallsOf, TinyModel
+from tests.conftest import TinyModel
 from tests.engine.mathematics.test_circuits import by_definition
 from tests.exporting import exported
-from tests.opening import open_on_thread, outline, start_engine, worked_out
+from tests.opening import open_on_thread, worked_out
 
 TEXT = "The cat sat on the mat."
 
@@ -55,43 +52,9 @@ def test_folded_circuits_are_those_of_scaled_weights_and_a_centred_unembedding(
     assert all(row[name] == unfolded[name] for name in CIRCUITS.columns if name.endswith("_chance"))
 
 
-def test_chance_is_the_same_at_every_run() -> None:
-    layer, found = outline("small").layers[0], []
-    for _ in range(2):
-        chance_of_factor.cache_clear()
-        chance_of_product.cache_clear()
-        found.append(chance_of(layer, False))
-    for matrix in MATRICES:
-        np.testing.assert_array_equal(found[0][matrix], found[1][matrix])
-    for factor in "QKVO":
-        np.testing.assert_allclose(np.sqrt((found[0][factor] ** 2).sum(-1)), 1.0, rtol=1e-12)
-
-
 def groups_of(model: OpenModel, name: str, query: Query) -> list[Any]:
     """Give the rows of a table group by group."""
     return [each.rows for each in tables.row_groups(model, name, query) if isinstance(each, RowGroup) and each.rows]
-
-
-def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = open_on_thread(tiny_model("gpt2"))
-    whole = worked_out(model, "attention", Query(text=TEXT))
-    monkeypatch.setattr(attention, "ROWS_AT_ONCE", 60)
-    groups = groups_of(model, "attention", Query(text=TEXT))
-    assert max(map(len, groups)) <= 60
-    assert Table.of_rows(whole.name, whole.columns, itertools.chain(*groups)).rows == whole.rows
-
-
-def test_a_layer_is_computed_when_its_rows_are_asked_for(tiny_model: TinyModel, calls_of: CallsOf) -> None:
-    read = calls_of(OpenModel, "layer_weights")
-    engine = start_engine(tiny_model("gpt2"))
-    groups = (group for group in engine.rows("circuits", Query()) if group.rows)
-    first = next(groups)
-    assert {row[1] for row in first.rows} == {0}
-    assert {layer for _, layer in read} == {Head("decoder", 0)}
-    second = next(groups)
-    assert {row[1] for row in second.rows} == {1}
-    assert next(groups, None) is None
-    assert [*first.rows, *second.rows] == list(engine.table("circuits", Query()).result().rows)
 
 
 def test_a_query_names_layers_heads_and_whole_layers(tiny_model: TinyModel) -> None:

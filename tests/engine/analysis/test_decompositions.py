@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from engine.analysis import decompositions
 from engine.analysis.decompositions import Decomposer
-from engine.mathematics import spectra
 from engine.values.progress import finish
 from engine.values.spectra import Arrays
-from tests.conftest import CallsOf
 from tests.engine.mathematics.dense_spectra import (
     FACTORS,
     assert_same,
-    change_all,
     dense_heads,
     dense_layer,
     stacked,
@@ -75,13 +69,6 @@ def test_spectra_are_those_of_dense_matrices_in_pieces_of_any_size(
         torch.set_num_threads(before)
 
 
-def test_zeros_are_no_work(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Decomposer, "_solve", pytest.fail)
-    [found] = finish(decomposer.layer(weights_of(*change_all(FACTORS, torch.zeros_like))))
-    for matrix, values in dense_layer().items():
-        np.testing.assert_array_equal(found[matrix], np.zeros_like(values[0]))
-
-
 def stand_in_for_gpus(
     decomposer: Decomposer,
     monkeypatch: pytest.MonkeyPatch,
@@ -130,30 +117,6 @@ def test_the_cpu_takes_over_from_a_gpu_that_fails(
     assert all((tried.count(gpu) == 1) == (gpu in failing) for gpu in BOTH)
 
 
-def test_tensors_that_did_not_fit_are_freed_before_the_cpu_goes_on(
-    decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left, alive = list[weakref.ref[Tensor]](), list[int]()
-    stand_in_for_gpus(decomposer, monkeypatch)
-    compute, fails = spectra.circuit_singular_values, iter([True])
-
-    def copying(own: Tensor, *arguments: Any) -> list[Tensor]:
-        copied = own.clone()
-        if next(fails, False):
-            left.append(weakref.ref(copied))
-            raise torch.OutOfMemoryError("out of memory")
-        return compute(copied, *arguments)
-
-    monkeypatch.setattr(decompositions, "circuit_singular_values", copying)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(sum(each() is not None for each in left)))
-    gc.disable()
-    try:
-        finish(decomposer.heads(WEIGHTS))
-    finally:
-        gc.enable()
-    assert alive == [0]
-
-
 def test_a_cpu_out_of_memory_is_said_in_one_line(decomposer: Decomposer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decompositions, "circuit_singular_values", lambda *factors: torch.empty(2**60))
     said = refused(lambda: finish(decomposer.layer(WEIGHTS)))
@@ -195,14 +158,6 @@ def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Decomposer:
 
 def test_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Decomposer) -> None:
     assert_dense(on_pretended_gpu)
-
-
-def test_only_the_factors_of_a_matrix_go_to_the_gpu(on_pretended_gpu: Decomposer, calls_of: CallsOf) -> None:
-    computed = calls_of(decompositions, "matrix_singular_values")
-    finish(on_pretended_gpu.layer(WEIGHTS, ("K",)))
-    [(matrices,)] = computed
-    assert matrices.device.type == DEVICE
-    assert matrices.shape == (1, *FACTORS[1].flatten(0, 1).shape)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

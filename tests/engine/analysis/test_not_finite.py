@@ -200,14 +200,6 @@ def test_a_score_is_explained_without_tokens(tiny_copy: TinyModel, whole: Path) 
             assert [row[each] for each in columns] == ["", "", f"{name} holds 1 NaN or infinite numbers of 10240"]
 
 
-async def test_the_title_says_which_table_of_tokens_is_broken(tiny_copy: TinyModel) -> None:
-    folder = break_table(tiny_copy("llama", with_head=True), TABLES_OF_TOKENS[0])
-    async with explorer(folder, size=(140, 30)) as (app, pilot):
-        await press(pilot, "4")
-        said = "without ov_copying: model.embed_tokens.weight holds 1 NaN or infinite numbers of 10240"
-        assert said in screen_text(app)
-
-
 SAID = "h.1.attn.c_attn.weight holds 2 NaN or infinite numbers of 3072"
 
 

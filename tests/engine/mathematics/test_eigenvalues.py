@@ -12,13 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from engine.mathematics.circuits import WIDE, copying_score, eigenvalues, positive_mass
-from tests.conftest import CallsOf
 
 Matrix = NDArray[np.float64]
-Precisions = Callable[[], list[torch.dtype]]
-
-SINGLE, DOUBLE = [torch.float32] * 2, [torch.float32] * 2 + [torch.float64] * 2
-"""The precisions in which a matrix is solved when single precision is enough, and when it is not."""
 
 
 def gaussian(seed: int) -> Matrix:
@@ -46,13 +41,6 @@ def into_its_own_kernel() -> Matrix:
     return written
 
 
-@pytest.fixture
-def precisions(calls_of: CallsOf) -> Precisions:
-    """Give a function that lists the precisions of the matrices solved so far."""
-    solved = calls_of(torch.linalg, "eigvals")
-    return lambda: [matrix.dtype for (matrix,) in solved]
-
-
 def shares(found: NDArray[Any]) -> list[float]:
     """Compute the shares of the tables by their definitions."""
     total = np.abs(found).sum()
@@ -68,7 +56,7 @@ def shares_of(matrix: Matrix) -> list[float]:
     return [float(each[0]) for each in (copying_score(found), positive_mass(found), positive_mass(-found))]
 
 
-SINGLE_IS_ENOUGH: tuple[Callable[[], Matrix], ...] = (
+MATRICES: tuple[Callable[[], Matrix], ...] = (
     lambda: gaussian(0),
     lambda: 1e30 * gaussian(0) @ gaussian(1),
     lambda: 1e-60 * gaussian(0) @ gaussian(1) @ gaussian(2),
@@ -77,19 +65,14 @@ SINGLE_IS_ENOUGH: tuple[Callable[[], Matrix], ...] = (
     lambda: np.eye(WIDE) + 1e-3 * gaussian(0),
     lambda: decaying(2.0),
     lambda: decaying(4.0),
+    into_its_own_kernel,
 )
 
 
-@pytest.mark.parametrize(
-    ("make", "tolerance", "solved"),
-    [*((make, 2e-6, SINGLE) for make in SINGLE_IS_ENOUGH), (into_its_own_kernel, 1e-6, DOUBLE)],
-)
-def test_shares_are_those_of_double_precision_in_which_only_a_nilpotent_part_is_solved(
-    make: Callable[[], Matrix], tolerance: float, solved: list[torch.dtype], precisions: Precisions
-) -> None:
+@pytest.mark.parametrize("make", MATRICES)
+def test_shares_are_those_of_double_precision(make: Callable[[], Matrix]) -> None:
     matrix = make()
-    assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=tolerance)
-    assert precisions() == solved
+    assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=2e-6)
 
 
 def beside_a_chain(steps: int, power: int) -> Matrix:
@@ -122,57 +105,12 @@ def test_the_shares_of_a_matrix_far_from_normal_are_undefined() -> None:
     assert shares_of(turned(100 * np.triu(gaussian(1), 1) + np.diag(np.arange(1.0, WIDE + 1)))) == UNDEFINED
 
 
-@pytest.mark.parametrize("steps", [20, 40])
-def test_long_cycles_take_double_precision(steps: int, precisions: Precisions) -> None:
-    matrix, cycles = 0.25 * np.eye(WIDE), WIDE // steps
-    for start in range(0, cycles * steps, steps):
-        for step in range(steps):
-            matrix[start + step, start + (step + 1) % steps] = 4.0 if step < steps // 2 else 0.25
-    # The weights of a cycle multiply to 1, so that its eigenvalues are the diagonal plus roots of unity.
-    own = 0.25 + np.exp(2j * np.pi * np.arange(steps) / steps)
-    expected = np.concatenate([np.tile(own, cycles), np.full(WIDE - cycles * steps, 0.25 + 0j)])
-    assert shares_of(turned(matrix)) == pytest.approx(shares(expected), abs=1e-5)
-    assert precisions() == DOUBLE
-
-
-def test_a_matrix_of_rank_one_has_one_eigenvalue() -> None:
-    column = gaussian(0)[:, :1] + 1.0
-    found = eigenvalues(torch.from_numpy(column * np.ones(WIDE))[None])[0]
-    assert float(found.real.max()) == pytest.approx(column.sum(), rel=1e-6)
-    assert float(copying_score(found)) == pytest.approx(1.0, abs=1e-4)
-
-
-def test_a_circulant_matrix_has_its_fourier_transform(precisions: Precisions) -> None:
-    column = np.random.default_rng(0).standard_normal(WIDE)
-    matrix = np.stack([np.roll(column, step) for step in range(WIDE)], axis=1)
-    assert shares_of(matrix) == pytest.approx(shares(np.fft.fft(column)), abs=1e-6)
-    found = eigenvalues(torch.from_numpy(matrix)[None])[0].numpy()
-    assert np.allclose(np.sort(np.abs(found)), np.sort(np.abs(np.fft.fft(column))), rtol=0, atol=1e-3)
-    assert precisions() == 2 * SINGLE
-
-
 def test_a_small_chain_is_undefined_too() -> None:
     basis = np.linalg.qr(gaussian(0)[:64, :64])[0]
     chain, sound = basis @ np.eye(64, k=1) @ basis.T, basis @ np.diag(np.arange(1.0, 65)) @ basis.T
     found = eigenvalues(torch.from_numpy(np.stack([sound, chain, 1e-30 * chain, 1e30 * sound])))
     assert found[[1, 2]].isnan().all()
     assert copying_score(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
-
-
-def test_small_matrices_are_solved_together_in_double_precision(precisions: Precisions) -> None:
-    batch = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64))
-    expected = np.linalg.eigvals(batch.numpy())
-    assert np.allclose(np.sort_complex(eigenvalues(batch).numpy()), np.sort_complex(expected), rtol=0, atol=1e-9)
-    assert precisions() == [torch.float64] * 2
-
-
-def test_wide_matrices_of_a_batch_are_solved_one_by_one(precisions: Precisions) -> None:
-    batch = torch.from_numpy(np.stack([gaussian(0), into_its_own_kernel(), np.zeros((WIDE, WIDE))]))
-    found = eigenvalues(batch)
-    assert precisions() == SINGLE + DOUBLE
-    assert not found[2].any()
-    for own, alone in zip(found, batch, strict=True):
-        assert torch.equal(own, eigenvalues(alone[None])[0])
 
 
 @pytest.mark.parametrize("size", [8, WIDE])

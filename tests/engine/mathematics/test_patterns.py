@@ -53,12 +53,6 @@ MASKS = {
 every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 
 
-def one_key(keys: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Make the map of a head whose queries attend to one key each, or to themselves."""
-    keys = np.where((keys >= 0) & (keys < len(keys)), keys, np.arange(len(keys)))
-    return np.eye(len(keys), dtype=np.float32)[keys]
-
-
 def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path) -> None:
     save_tiny("t5gemma2", tmp_path)
     for row in exported(tmp_path, "attention", "--stack", "decoder", "--head", "0", "--text", "hello, all"):
@@ -90,22 +84,6 @@ def test_uniform_attention_has_the_measures_of_chance(mask: NDArray[np.bool_]) -
 def test_visible_keys_are_found_though_some_weights_are_zero(mask: NDArray[np.bool_]) -> None:
     holes = mask & (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
     np.testing.assert_array_equal(visible_keys(holes.astype(np.float32)).count, mask.sum(1))
-
-
-def test_a_head_that_attends_to_one_kind_of_token_has_that_score_and_label() -> None:
-    ids = np.tile(np.arange(8), 2)
-    for kind in ("backwards", "both ways"):
-        interest = {**keys_of_interest(len(ids)), **repeated_keys(ids, 8)}
-        if kind == "backwards":
-            del interest["to_next"]
-        maps = np.stack([one_key(keys) for keys in interest.values()])
-        mask = np.tri(len(ids), k=len(ids) if kind == "both ways" else 0, dtype=np.float32)
-        visible = visible_keys(np.concatenate([maps, mask[None]]))
-        scores = {name: attention_to(maps, keys, visible) for name, keys in interest.items()}
-        chances = {name: uniform_to(keys, visible) for name, keys in interest.items()}
-        for head, name in enumerate(interest):
-            assert scores[name][head] == 1
-            assert label_of({each: float(values[head]) for each, values in scores.items()}, chances) == LABELS[name]
 
 
 def test_entropy_distance_and_the_share_of_a_sink_by_hand() -> None:
@@ -147,12 +125,6 @@ def test_rollout_by_hand() -> None:
     np.testing.assert_allclose(rollout([np.eye(3, dtype=np.float32)] * 4), np.eye(3))
     half = np.array([[0.5, 0], [0.25, 0.25]], dtype=np.float32)  # the rest goes to a sink
     np.testing.assert_allclose(rollout([half]), np.array([[1, 0], [1 / 6, 5 / 6]]))
-
-
-def test_only_queries_with_a_choice_of_keys_count() -> None:
-    visible = VisibleKeys(np.array([0, 0, 2]), np.array([0, 1, 1]))
-    assert visible.count.tolist() == [1, 2, 0]
-    assert visible.holds(np.array([0, 0, 2])).tolist() == [False, True, False]
 
 
 SENTENCE = "The cat sat on the mat."

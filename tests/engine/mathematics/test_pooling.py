@@ -13,7 +13,6 @@ from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWin
 from engine.values.errors import Superseded
 from tests.opening import superseded_at
 from tests.tui.widgets.heatmaps import attention
-from tui.drawing.map_layout import fitting_block
 from tui.drawing.readout import block_readout
 
 
@@ -102,14 +101,6 @@ def test_the_mean_over_heads_includes_the_last_query(tokens: int) -> None:
     maps = AttentionMaps(Sentence("", (), (), 0), "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
     np.testing.assert_allclose(maps.select(None).weights, weights.astype(np.float64).mean(0), rtol=0, atol=1e-7)
     assert np.shares_memory(maps.select(1).weights, weights)
-
-
-@pytest.mark.parametrize("tokens", [1, 14, 15, 300, 2048, 8192])
-@pytest.mark.parametrize("room", [(1, 1), (14, 21), (40, 60)])
-def test_the_fitting_block_is_the_smallest_that_fits(tokens: int, room: tuple[int, int]) -> None:
-    sizes = sorted({size for power in range(15) for size in (2**power, 3 * 2**power)})
-    fits = (size for size in sizes if all(-(-tokens // size) <= cells for cells in room))
-    assert fitting_block(tokens, tokens, *room) == next(fits)
 
 
 def test_a_narrow_readout_of_a_block_keeps_the_ranges_and_the_maximum() -> None:

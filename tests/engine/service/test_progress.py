@@ -27,7 +27,6 @@ from tests.tiny_models import VOCABULARY
 from tests.tui.explorer import active_table, explorer, foot, settle, until
 from tui.cli.status_line import StatusLine
 from tui.drawing.progress import progress_text
-from tui.toolkit.messages import SentenceProgress
 
 TEXT = "The cat sat on the mat."
 LAYERS = 3
@@ -69,35 +68,10 @@ def test_reported_bytes_are_those_of_the_weights(tiny_model: TinyModel, dtype: s
     assert loaded[-2].done == loaded[-2].total == share * stored
 
 
-class Clock:
-    """A clock that the test sets, and how often it was read."""
-
-    def __init__(self) -> None:
-        self.now, self.looks = 0.0, 0
-
-    def monotonic(self) -> float:
-        self.looks += 1
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
-    return clock
-
-
-def test_a_short_sentence_reports_nothing_and_reads_the_clock_once_a_layer(tiny_model: TinyModel, clock: Clock) -> None:
-    engine, told = watched(tiny_model("gpt2"))
-    engine.read(TEXT).result(PATIENCE)
-    before = clock.looks
-    engine.read("the dog").result(PATIENCE)
-    assert not told
-    assert clock.looks - before <= 2 + 2
-
-
-def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
-    told: list[Progress] = []
+def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = SimpleNamespace(now=0.0), list[Progress]()
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr("engine.values.progress.time", clock)
     report = ProgressReporter(told.append, "reading the sentence", "layers")
     for layer in range(40):
         for _ in range(25):  # a hook may be called as often as it likes
@@ -160,11 +134,6 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_me
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
-
-
-def test_only_the_newest_report_waits_to_be_drawn() -> None:
-    first, second = (SentenceProgress(Progress("reading the sentence", done, 40, "layers")) for done in (1, 2))
-    assert second.can_replace(first)
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -285,32 +254,6 @@ def test_a_table_is_given_up_before_the_next_layer(opened: Opened, table: str) -
             with pytest.raises(Superseded):
                 worked_out(model, table, query)
         assert len(called) <= most + 1
-
-
-@pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_shows_progress_and_escape_gives_it_up(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
-        free, begun = hold_back(monkeypatch, tables, "table")
-        await pilot.press("8")
-        grid = active_table(app).grid
-        await until(pilot, lambda: grid.message == "computing …")
-        app.engine._advance(Progress(PREDICTING, 3, 40, "layers", 0.5))
-        await until(pilot, lambda: grid.message == "predicting: 3 of 40 layers, 75 s left; esc stops")
-        assert app.main.top_line.progress == "predicting  3 / 40 layers · 75 s left"
-        app.session.change(selected=Head("decoder", 1, 2))  # of the same table, which does not begin anew
-        await until(pilot, lambda: [name for _, name, _ in begun] == ["predictions"])
-        app.main.action_leave()
-        await until(pilot, lambda: grid.message == "stopped, 8 goes on")
-        free.set()
-        await settle(pilot)
-        assert grid.message == "stopped, 8 goes on"
-        await pilot.press("8")
-        await settle(pilot)
-        assert active_table(app).view == "predictions"
-        assert [name for _, name, _ in begun] == ["predictions", "predictions"]
-        assert active_table(app).shown is not None
 
 
 @pytest.mark.usefixtures("shown_at_once")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, wait
 from pathlib import Path
 
 import pytest
 import torch
 
 from engine.mathematics.threads import run_in_rounds
-from engine.service.queue import NICENESS, Queue, Urgency, _all_threads
+from engine.service.queue import Queue, Urgency, _all_threads
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Lane, Work, finish, one_unit
@@ -234,21 +232,6 @@ def test_unforeseen_errors_are_one_line_and_logged(error: BaseException, queue: 
     assert say(queue, "alive", []).result(PATIENCE) == "alive"
 
 
-def test_requests_from_many_threads_are_all_answered(queue: Queue) -> None:
-    lanes = list(Lane)
-
-    def ask(number: int) -> Future[int]:
-        def work() -> Work[int]:
-            yield lanes[number % 3]
-            return number
-
-        return queue.submit(work, Urgency(number % 4), lanes[number % 4])
-
-    with ThreadPoolExecutor(8) as askers:
-        futures = list(askers.map(ask, range(400)))
-    assert [future.result(PATIENCE) for future in futures] == list(range(400))
-
-
 def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     gate = Gate(queue, Urgency.SENTENCE, can_be_ended=False)
     moving, said = Units(queue, lane=Lane.MODEL), list[str]()
@@ -352,16 +335,6 @@ def test_lanes_share_the_threads_of_linear_algebra(queue: Queue, monkeypatch: py
     assert share() == 2
     gate.open.set()
     gate.answer.result(PATIENCE)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere niceness is of a whole process")
-def test_lanes_that_compute_have_a_lower_priority(queue: Queue) -> None:
-    def niceness() -> int:
-        return os.getpriority(os.PRIO_PROCESS, 0)
-
-    found = {lane: queue.submit(lambda: one_unit(niceness), Urgency.SELECTED, lane).result(PATIENCE) for lane in Lane}
-    added = {lane: nice - niceness() for lane, nice in found.items()}
-    assert added == {Lane.WEIGHTS: NICENESS, Lane.LAYERS: NICENESS, Lane.MODEL: NICENESS, Lane.FILES: 0}
 
 
 def test_work_that_is_given_up_frees_its_memory(queue: Queue) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -141,26 +140,6 @@ def test_a_file_that_does_not_hold_the_spectra_is_not_used_and_written_anew(kind
     assert all((found[name] == whole[name]).all() for name in whole)
 
 
-def damages(content: bytes) -> list[bytes]:
-    """Damage a file in many ways: cut it, replace it, and change single bytes all over it."""
-    cut = [content[:length] for length in (0, 1, 30, len(content) // 2, len(content) - 1)]
-    replaced = [b"no archive", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), content + content]
-    places = range(0, len(content), max(1, len(content) // 400))
-    changed = [content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :] for place in places]
-    return [*cut, *replaced, *changed]
-
-
-def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
-    cache = SpectraCache(tmp_path, "model")
-    arrays = {matrix: np.random.default_rng(0).normal(size=(4, 8)) for matrix in ("Q", "QK")}
-    cache.save("decoder-0-heads", arrays)
-    (file,) = files(tmp_path)
-    for content in damages(file.read_bytes()):
-        file.write_bytes(content)
-        found = cache.load("decoder-0-heads")
-        assert found is None or all(np.array_equal(found[name], array) for name, array in arrays.items())
-
-
 def fill(root: Path, ages: dict[str, float]) -> int:
     """Write a file for each of several models, last read some seconds ago; return the size of the largest."""
     for identity, age in ages.items():
@@ -183,15 +162,6 @@ def test_the_models_used_longest_ago_leave_the_cache_first(tmp_path: Path) -> No
     assert left(tmp_path, ages) == ["used again", "new"]
 
 
-def test_the_model_that_is_written_stays_however_recently_others_were_used(tmp_path: Path) -> None:
-    ages = {"newest": -20.0, "newer": -10.0}  # as if other programs had used them just now
-    size = fill(tmp_path, ages)
-    cache = SpectraCache(tmp_path, "written", limit=2 * size)
-    cache.save("decoder-0-heads", {"Q": np.zeros(1000)})
-    assert cache.load("decoder-0-heads") is not None
-    assert len(left(tmp_path, ages)) <= 1
-
-
 def test_a_model_larger_than_the_cache_is_kept_in_part(tmp_path: Path) -> None:
     limit = 64 * 1024
     cache = SpectraCache(tmp_path, "huge", limit)
@@ -203,51 +173,9 @@ def test_a_model_larger_than_the_cache_is_kept_in_part(tmp_path: Path) -> None:
     np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
 
 
-def test_a_file_of_an_earlier_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
-    (before,) = tmp_path.glob("spectra-*")
-    monkeypatch.setattr("engine.store.cache.MATHEMATICS_VERSION", 1000)
-    before.rename(before.with_name(f"spectra-1000.{before.suffix.removeprefix('.')}"))
-    cache = SpectraCache(tmp_path, "model")
-    assert cache.names == {"decoder-0-heads"}
-    assert cache.load("decoder-0-heads") is None
-
-
 def test_a_hub_models_cache_is_keyed_by_its_commit(hub: FakeHub, tiny_model: TinyModel) -> None:
     repository = hub.add("somebody/tiny", tiny_model("gpt2"))
     assert commit(repository.files) in FolderSource(locate("somebody/tiny")).identity
-
-
-WRITER = """
-import sys
-import numpy as np
-from pathlib import Path
-from engine.store.cache import SpectraCache
-root, seed, limit = Path(sys.argv[1]), int(sys.argv[2]), 400_000
-wrong = 0
-for turn in range(150):
-    for identity in ("shared", f"own {seed} {turn % 7}"):
-        cache = SpectraCache(root, identity, limit)
-        name = f"decoder-{turn % 5}-heads"
-        cache.save(name, {"Q": np.full((10, 100), float(turn % 5)), "K": np.full(700, float(turn % 5))})
-        found = cache.load(name)
-        if found is not None and not all((array == turn % 5).all() for array in found.values()):
-            wrong += 1
-print(wrong)
-"""
-
-
-def test_two_programs_write_read_and_trim_the_same_cache(tmp_path: Path) -> None:
-    with ThreadPoolExecutor() as both:
-        wrong = list(both.map(lambda seed: run_apart(WRITER, tmp_path, seed), ("1", "2")))
-    assert wrong == ["0", "0"]
-    assert not [each for each in files(tmp_path) if each.suffix == ".part"]
-    identities = ("shared", *(f"own {seed} {turn}" for seed in (1, 2) for turn in range(7)))
-    caches = [SpectraCache(tmp_path, identity) for identity in identities]
-    whole = [arrays for each in caches for turn in range(5) if (arrays := each.load(f"decoder-{turn}-heads"))]
-    assert len(whole) == len(files(tmp_path))
-    trim(tmp_path, 400_000)
-    assert 0 < size(tmp_path) <= 400_000
 
 
 @pytest.mark.parametrize("change", ["written over", "replaced", "behind a link"])

@@ -40,10 +40,6 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_the_first_line_names_the_columns_and_lines_end_with_a_newline(folder: Path) -> None:
-    assert write_csv(folder / "table.csv", "a", "b").read_bytes() == csv_of("a", "b").encode()
-
-
 def interrupted(error: BaseException) -> Iterator[Sequence[Cell]]:
     """Yield rows, and then raise an error."""
     for number in range(50_000):
