@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polars import DataFrame
     from torch import nn
 
-    from engine.values.attention import AttentionMaps, Sentence
+    from engine.values.attention import AttentionMaps
     from engine.values.outline import LayerOutline, ModelOutline
 
 Place: TypeAlias = "int | str | tuple[int, int] | Head | Weights"
@@ -220,7 +220,7 @@ class Model:
     def attention(self, text: str, layer: Place, *, off: Heads = ()) -> NDArray[np.float32]:
         """Return a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key)."""
         head = self._named(layer)
-        weights = self.maps(text, head.whole_layer, off=off).weights
+        weights = self._maps(text, head, off).weights
         return weights if head.is_layer else weights[head.head]
 
     def maps(self, text: str, layer: Place, *, off: Heads = ()) -> AttentionMaps:
@@ -228,16 +228,13 @@ class Model:
         head = self._named(layer)
         if not head.is_layer:
             raise EngineError(f"maps are those of a whole layer; give L{head.layer}, or take the head's from attention")
-        text = Query(text=text).text or ""
-        heads_off = Off(self._heads(off)) if off else NOTHING_OFF
-        maps = self._finish(self._model.attention(text, head.stack, head.layer, heads_off))
-        _warn_if_cut(maps.sentence)
-        return maps
+        return self._maps(text, head, off)
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """Split a sentence into the tokens that the model reads."""
         sentence = self._finish(self._model.spell(Query(text=text).text or ""))
-        _warn_if_cut(sentence)
+        if sentence.notice:
+            _warn(sentence.notice)
         return sentence.tokens
 
     def patterns(self, layer: Layer = None, head: HeadOf = None, *, text: str | None = None) -> DataFrame:
@@ -341,6 +338,14 @@ class Model:
         for said in table.lacking:
             _warn(said)
         return table.frame
+
+    def _maps(self, text: str, head: Head, off: Heads) -> AttentionMaps:
+        heads_off = Off(self._heads(off)) if off else NOTHING_OFF
+        work = self._model.attention(Query(text=text).text or "", head.stack, head.layer, heads_off)
+        maps = self._finish(work)
+        if maps.sentence.notice:
+            _warn(maps.sentence.notice)
+        return maps
 
     def _finish(self, work: Work[Answer]) -> Answer:
         with self._lock, restoring_transformers():
@@ -521,11 +526,6 @@ def open_module(
 
     source = ModuleSource(module, tokenizer, name, example, projections)
     return Model(OpenModel(source, EngineOptions(device=device)), is_live=True)
-
-
-def _warn_if_cut(sentence: Sentence) -> None:
-    if sentence.notice:
-        _warn(sentence.notice)
 
 
 def _text(name: Place) -> str:
