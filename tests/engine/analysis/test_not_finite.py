@@ -72,28 +72,30 @@ def test_a_file_of_arrays_lacks_that_layer_alone(broken: Breaking, tmp_path: Pat
         assert {name.partition("H")[0] for name in arrays} == {"L0", "L2"}
 
 
-@pytest.mark.parametrize("name", [("--layer", "1"), ("--head", "L1H0")])
-def test_a_layer_that_is_named_is_refused(name: tuple[str, str], broken: Breaking, tmp_path: Path) -> None:
-    line = refusal(broken("1.v_proj"), "circuits", *name, "-o", tmp_path / "circuits.csv")
-    assert "layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers" in line
-    assert not (tmp_path / "circuits.csv").exists()
+V_PROJ = "layers.1.self_attn.v_proj.weight holds 1 NaN or infinite numbers"
+OF_LAYER = "1.q_proj", "1.k_proj", "1.v_proj", "1.o_proj"
 
 
-def test_no_file_is_written_if_no_layer_is_sound(broken: Breaking, tmp_path: Path) -> None:
-    copy = broken(*(f"{layer}.q_proj" for layer in range(LAYERS)))
-    line = refusal(copy, "ranks", "-o", tmp_path / "ranks.csv")
-    assert "nothing can be computed: decoder L0: layers.0.self_attn.q_proj.weight holds 1" in line
-    assert "L1, L2" in line
-    assert not (tmp_path / "ranks.csv").exists()
-
-
-def test_at_most_three_tensors_of_a_layer_are_named(broken: Breaking) -> None:
-    two = refusal(broken("1.q_proj", "1.o_proj"), "ranks", "--layer", "1")
-    assert "q_proj.weight holds 1 NaN" in two
-    assert "o_proj.weight holds 1 NaN" in two
-    many = refusal(broken("1.q_proj", "1.k_proj", "1.v_proj", "1.o_proj"), "ranks", "--layer", "1")
-    assert many.count(" holds 1 NaN") == 3
-    assert "and so does one more of its tensors" in many
+@pytest.mark.parametrize(
+    ("parts", "command", "said"),
+    [
+        (("1.v_proj",), ("circuits", "--layer", "1"), (V_PROJ,)),
+        (("1.v_proj",), ("circuits", "--head", "L1H0"), (V_PROJ,)),
+        (("1.q_proj", "1.o_proj"), ("ranks", "--layer", "1"), ("q_proj.weight holds 1", "o_proj.weight holds 1")),
+        (OF_LAYER, ("ranks", "--layer", "1"), ("v_proj.weight holds 1", "and so does one more of its tensors")),
+        (
+            tuple(f"{layer}.q_proj" for layer in range(LAYERS)),
+            ("ranks",),
+            ("nothing can be computed: decoder L0: layers.0.self_attn.q_proj.weight holds 1", "L1, L2"),
+        ),
+    ],
+)
+def test_a_request_for_broken_weights_alone_is_refused_and_writes_no_file(
+    parts: tuple[str, ...], command: tuple[str, ...], said: tuple[str, ...], broken: Breaking, tmp_path: Path
+) -> None:
+    line = refusal(broken(*parts), *command, "-o", tmp_path / "table.csv")
+    assert all(each in line for each in said), line
+    assert not (tmp_path / "table.csv").exists()
 
 
 @pytest.mark.parametrize("view", ["changes", "spectrum"])
