@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.mathematics import tokens
 from engine.mathematics.factored_matrices import fix_signs
 from engine.mathematics.tokens import DRAWS, NEAR, chance_projections, groups
 from tests.engine.mathematics.dense_spectra import gaussian
@@ -52,17 +51,3 @@ def test_chance_is_that_of_random_directions() -> None:
             error = both.std(axis=1) * math.sqrt(1 / draws + 1 / drawn.shape[1])
             assert np.all(np.abs(found - both.mean(axis=1)) < 4 * error)  # of twenty numbers, fails once in a thousand
             assert np.all(error < (0.02 if draws == DRAWS else 0.002) * found)
-
-
-def test_chance_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = chance_projections(torch.tensor([[3.0, 4.0]]), 10, lambda: None)
-    assert one.tolist() == pytest.approx([0], abs=1e-12)  # as often along a direction as against it
-    opposite = torch.tensor([[2.0], [-2.0], [0.0]])  # a line has only two directions
-    monkeypatch.setattr(tokens, "CHANCE_PIECE", 1)
-    blocks: list[int] = []
-    found = chance_projections(opposite, 3, lambda: blocks.append(1), torch.tensor([0.5]))
-    assert found.tolist() == pytest.approx([1, 0, -1])
-    assert len(blocks) == 3  # ``check`` is called between blocks of rows
-    # Of two orthonormal rows the larger is max(cos φ, sin φ), whose mean over all angles is √2/π.
-    plane = chance_projections(torch.eye(2), 2, lambda: None, draws=20_000)
-    assert plane.tolist() == pytest.approx([math.sqrt(2) / math.pi, -math.sqrt(2) / math.pi], abs=0.01)

@@ -99,29 +99,6 @@ def test_the_smallest_and_the_largest_numbers_neither_vanish_nor_overflow(measur
     assert measured(measure.name, [largest]) == (largest if measure.is_norm else 1.0)
 
 
-def test_ranks_are_between_one_and_the_number_of_directions_and_in_their_known_order() -> None:
-    for sigma in spectra():
-        stable, participation, effective = (
-            measured(name, sigma) for name in ("stable_rank", "participation_ratio", "effective_rank")
-        )
-        slack = 1 + 1e-12
-        assert stable * slack >= 1
-        assert stable <= participation * slack  # σ₁² ≥ Σσ⁴/Σσ²
-        assert effective <= len(sigma) * slack
-        assert participation <= effective**2 * slack
-        assert measured("spectral_norm", sigma) <= measured("frobenius_norm", sigma) * slack
-        assert measured("frobenius_norm", sigma) <= measured("nuclear_norm", sigma) * slack
-
-
-@every_measure
-def test_a_batch_is_measured_like_its_spectra_one_by_one(measure: Measure) -> None:
-    batch = np.sort(np.random.default_rng(1).gamma(0.5, size=(3, 4, 9)))[..., ::-1]
-    together = measure.compute(batch, 0.05, 1e-3)
-    assert together.shape == (3, 4)
-    one_by_one = [float(measure.compute(sigma, 0.05, 1e-3)) for sigma in batch.reshape(12, 9)]
-    np.testing.assert_allclose(np.asarray(together, dtype=float).ravel(), one_by_one, 1e-14)
-
-
 def test_numerical_rank_counts_what_is_above_the_noise() -> None:
     assert measured("numerical_rank", [1.0, 0.5, 0.0101, 0.01, 0.005], noise=0.01) == 3
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
-from engine.values.errors import Superseded
-from tests.opening import superseded_at
 from tests.tui.widgets.heatmaps import attention
 from tui.drawing.readout import block_readout
 
@@ -76,23 +73,6 @@ def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_sca
         assert pooled.at(0, 0).place == (1, 0)
     weights[:] = math.nan
     assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
-
-
-def test_pooling_can_be_stopped_between_rows_of_blocks() -> None:
-    with pytest.raises(Superseded):
-        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=superseded_at(4))
-
-
-@pytest.mark.parametrize("pooling", ["max", "mean"])
-def test_differences_are_pooled_without_a_map_of_them(pooling: Pooling) -> None:
-    tokens = 1024
-    weights, other = (np.random.default_rng(seed).random((tokens, tokens), dtype=np.float32) for seed in (0, 1))
-    two = AttentionMap(MapName("decoder", 0, 0), ("a",) * tokens, ("a",) * tokens, weights, other)
-    tracemalloc.start()
-    pool(two, MapWindow(32, range(32), range(32), pooling))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < weights.nbytes
 
 
 @pytest.mark.parametrize("tokens", [5, 32, 100])
