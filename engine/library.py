@@ -48,11 +48,6 @@ HeadOf = int | str | None
 Heads: TypeAlias = "str | Head | Weights | Sequence[Place]"
 """Heads and layers: their names in one text, ``"L5H1 L6"``, or one by one."""
 
-WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
-
-FROM_WEIGHTS = ("ranks", "circuits")
-"""The parts of the table of heads that need the weights alone."""
-
 
 class Model:
     """An open model. It computes what you ask for, in the calling thread, and keeps what will be used again.
@@ -152,7 +147,8 @@ class Model:
         if wrong := [part for part in parts if part not in HEAD_PARTS]:
             raise EngineError(f"there is no part '{wrong[0]}'; choose from {', '.join(HEAD_PARTS)}")
         is_run = "patterns" in parts or text is not None
-        wanted = {*(set(parts) - {"patterns"} or FROM_WEIGHTS), *(("patterns",) if is_run else ())}
+        from_weights = {"ranks", "circuits"}
+        wanted = (from_weights.intersection(parts) or from_weights) | ({"patterns"} if is_run else set())
         query = self._query(layer, text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
         missing = {column for part in HEAD_PARTS.keys() - wanted for column in HEAD_PARTS[part]}
         frame = self.table("heads", query).drop(*missing, *(() if is_run else ("label",)))
@@ -427,7 +423,7 @@ class Weights:
         return arrays[attribute].copy()
 
     def __dir__(self) -> Iterator[str]:
-        return iter([*super().__dir__(), *WEIGHTS, *(self._read or {})])
+        return iter([*super().__dir__(), "W_Q", "W_K", "W_V", "W_O", *(self._read or {})])
 
     @property
     def _full_name(self) -> str:

@@ -24,9 +24,6 @@ from engine.values.views import DIRECTIONS, Query
 NUMBERS_AT_ONCE = 2**24
 """Projections in memory at once, tokens × directions."""
 
-ENDS = (("largest", 1), ("smallest", -1))
-"""The ends of a direction, in the order of the rows, and the sign of their projections."""
-
 Cells = dict[str, Cell]
 """Cells of a row by column."""
 
@@ -89,7 +86,7 @@ def _tokens(
     for some in vectors.split(max(1, NUMBERS_AT_ONCE // (count * len(table.ids)))):
         projected = yield from table.project(model, some.permute(1, 0, 2).flatten(1), factors)  # (heads · n, tokens)
         cells: list[list[Cells]] = [[] for _ in projected]
-        for end, sign in ENDS:
+        for end, sign in (("largest", 1), ("smallest", -1)):
             values, places = projected.topk(min(top, projected.shape[1]), largest=sign > 0)
             ids = [table.ids[place] for place in places.flatten().tolist()]
             named = zip(ids, model.words().texts(ids), values.flatten().tolist(), strict=True)

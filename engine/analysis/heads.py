@@ -16,9 +16,6 @@ from engine.values.progress import Progress, Work
 from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, Cell, Groups, RowGroup
 from engine.values.views import HEAD_PARTS, HEADS, VIEWS, Query
 
-RANKS_ALONE = "a change of weights has ranks alone"
-"""The note in rows of an adapter's changes."""
-
 Key = tuple[str, Head, str | float | None]
 """A part, a layer, and the ε of its ranks or the sentence of its patterns."""
 
@@ -49,7 +46,8 @@ def rows_of_heads(model: OpenModel, query: Query) -> Groups:
             if key in known:
                 continue
             if layer.is_change and part != "ranks":
-                known[key] = {number: {"note": RANKS_ALONE} for number in range(layer.heads)}
+                note = {"note": "a change of weights has ranks alone"}
+                known[key] = dict.fromkeys(range(layer.heads), note)
                 continue
             yield None
             try:

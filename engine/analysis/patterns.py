@@ -38,14 +38,8 @@ if TYPE_CHECKING:
 ROUNDING_SHARE = 1e-3
 """The part of a row's sum that may be missing because of rounding, without a sink."""
 
-REPEAT_MEASURES = ("duplicate", "induction")
-"""Measures that are defined on repeated tokens alone."""
-
 DISTANCES = (11, 17, 31, 53)
 """The distances of repeated tokens, one for each sequence; prime, so that no other period fits two of them."""
-
-SEED = 0
-"""Of the random tokens, together with the distance."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ def draw_repeats(words: Words, vocabulary: int, context: int | None) -> dict[int
         raise EngineError("the context has no room for the four tokens that duplicate and induction need")
     made: dict[int, tuple[int, ...]] = {}
     for distance in [each for each in DISTANCES if each <= longest] or [longest]:
-        drawn = np.random.default_rng((SEED, distance)).choice(ordinary, distance, replace=False).tolist()
+        drawn = np.random.default_rng((0, distance)).choice(ordinary, distance, replace=False).tolist()
         made[distance] = (*before, *drawn, *drawn, *after)
     return made
 
@@ -135,7 +129,8 @@ def patterns_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Gr
     note = found.reason or repeated.reason
     rows: list[tuple[Cell, ...]] = []
     for head in wanted_heads(layer, query):
-        (own, chance), (of_repeats, its_chance) = found.of_head(head), repeated.of_head(head, REPEAT_MEASURES)
+        own, chance = found.of_head(head)
+        of_repeats, its_chance = repeated.of_head(head, ("duplicate", "induction"))  # which sentences do not define
         cells = measure_cells(PATTERNS.columns[4:-1], own | of_repeats, chance | its_chance)
         rows.append((*place_cells(layer, head), label_of(*repeated.of_head(head)), *cells, note))
     yield RowGroup(rows)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from engine.values.progress import ProgressReporter
 
 
-NO_TABLE = "attn-tui knows no token table of this width by name"
-
 ROWS_AT_ONCE = 2**12
 """Tokens in a unit of work."""
 
@@ -121,7 +119,7 @@ class TokenTables:
 
     def why_none(self, name: str | None) -> str:
         """Say why a table has no tokens."""
-        return (self._faults.get(name, "") if name else "") or NO_TABLE
+        return (self._faults.get(name, "") if name else "") or "attn-tui knows no token table of this width by name"
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return a table's shape without reading it."""

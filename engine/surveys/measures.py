@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 READ_FROM = ("ranks", "circuits", "patterns", "heads")
 """The tables that have a row for each head, in the order in which their measures are listed."""
 
-LABELLED = ("patterns", "heads")
-"""The tables that have the heads' labels."""
-
 OPENING = ("induction", "qk_stable_rank")
 """The measures that are shown first, where a survey has them."""
 
@@ -206,7 +203,7 @@ def labels_over_steps(
     """Read the heads' labels, a list for each checkpoint, empty where there is none; empty where no table has them."""
     import polars as pl
 
-    table = next((name for name in LABELLED if name in folder.tables), None)
+    table = next((name for name in ("patterns", "heads") if name in folder.tables), None)
     if table is None:
         return []
     places = [folder.file(each, table) for each in checkpoints]

@@ -65,8 +65,6 @@ CONNECT_SECONDS = 10.0
 
 SCHEDULER_GONE = "the scheduler has gone; start it again, then the same command goes on"
 
-LOGGERS = ("distributed", "tornado", "asyncio")
-
 CLOSE_SECONDS = 5.0
 """How long the workers of this machine have to end by themselves."""
 
@@ -373,7 +371,8 @@ def _resources(client: Client) -> dict[str, dict[str, float]]:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Keep Dask, which is imported by now, from saying at length what is said in a line here."""
-    names = [each for each in logging.root.manager.loggerDict if each.partition(".")[0] in LOGGERS]
+    loud = ("distributed", "tornado", "asyncio")
+    names = [each for each in logging.root.manager.loggerDict if each.partition(".")[0] in loud]
     levels = {each: logging.getLogger(each).level for each in names}
     try:
         for each in names:
