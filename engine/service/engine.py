@@ -200,11 +200,11 @@ class Engine:
 
                 remember_model(name, model.outline)
 
-        return self._ask_at_once(work, Urgency.OPENING, Lane.FILES)
+        return self._ask(lambda model: one_unit(lambda: work(model)), Urgency.OPENING, Lane.FILES)
 
     def memory(self) -> Future[MemoryReport]:
         """Request the memory that browsing and a sentence need, and what is free now."""
-        return self._ask_at_once(lambda model: model.memory(), Urgency.KNOWN, Lane.WEIGHTS)
+        return self._ask(lambda model: one_unit(model.memory), Urgency.KNOWN, Lane.WEIGHTS)
 
     # --- weights
 
@@ -380,9 +380,6 @@ class Engine:
             return work(self._model)
 
         return self._queue.submit(on_model, urgency, lane, view, self)
-
-    def _ask_at_once(self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane) -> Future[Answer]:
-        return self._ask(lambda model: one_unit(lambda: work(model)), urgency, lane)
 
     def _ask_model(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
         return self._ask(work, Urgency.SENTENCE, Lane.MODEL, view)
