@@ -21,6 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from engine.store.files import remove_partial_files, write_log
@@ -34,9 +35,6 @@ WRITING = "writing"
 """The view of requests for a file."""
 
 STOPPED, REPLACED = "the engine has been stopped", "replaced by a newer request"
-
-_all_threads: dict[str, int] = {}
-"""``torch``: the threads of linear algebra that all lanes share, as many as torch had before the first unit."""
 
 LONGEST_WAIT = 3.0
 """Seconds that the end of a program waits for a unit: a call of LAPACK cannot be interrupted."""
@@ -311,14 +309,19 @@ class Queue:
             yield
             return
         assert torch is not None
-        own = torch.get_num_threads()
-        all_threads = _all_threads.setdefault("torch", own)
+        all_threads = _all_threads()
         busy = len({job.lane for job in list(self._running.values())} - {Lane.FILES})
         torch.set_num_threads(max(1, all_threads // max(1, busy)))
         try:
             yield
         finally:
             torch.set_num_threads(all_threads)
+
+
+@cache
+def _all_threads() -> int:
+    """Count the threads of linear algebra that all lanes share: as many as torch had before the first unit."""
+    return int(sys.modules["torch"].get_num_threads())
 
 
 def _future_error(error: BaseException) -> BaseException:

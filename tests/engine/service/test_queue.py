@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from engine.mathematics.threads import run_in_rounds
-from engine.service.queue import Queue, Urgency, _all_threads
+from engine.service.queue import Queue, Urgency
 from engine.store.files import log_file
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Lane, Work, finish, one_unit
@@ -325,7 +325,7 @@ def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores
 
 @pytest.mark.usefixtures("own_threads")
 def test_lanes_share_the_threads_of_linear_algebra(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_all_threads, "torch", 4)
+    monkeypatch.setattr("engine.service.queue._all_threads", lambda: 4)
 
     def share() -> int:
         return queue.submit(lambda: one_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS).result(PATIENCE)
