@@ -16,10 +16,9 @@ import sys
 import tempfile
 import textwrap
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +53,6 @@ LARGEST = 200_000_000
 
 SECONDS = 180
 """The time limit for one type."""
-
-TOGETHER = 10
-"""Types that one process checks, so that libraries are imported once for all of them."""
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -220,21 +216,15 @@ def labels_untrue(reader: Reader) -> str:
     return ""
 
 
-def _apart(model_types: Sequence[str]) -> list[Row]:
-    """Check some types in a separate process; if it hangs or is killed, each of the rest in its own."""
-    command = [sys.executable, "-m", "tests.conformance", *model_types]
+def _apart(model_type: str) -> Row:
+    """Check a type in a process of its own, which may hang or be killed."""
+    command = [sys.executable, "-m", "tests.conformance", model_type]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS * len(model_types), check=False)
-        printed, said = done.stdout, done.stderr.strip()[-160:]
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout or b""
-        printed = output.decode() if isinstance(output, bytes) else output
-        said = f"no answer within {SECONDS * len(model_types)} s"
-    rows = [Row(*line) for line in csv.reader(printed.splitlines()) if len(line) == len(fields(Row))]
-    rest = model_types[len(rows) :]
-    if rest and len(model_types) == 1:
-        return [Row(rest[0], "failed", reason=said)]
-    return [*rows, *(row for name in rest for row in _apart([name]))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Row(model_type, "failed", reason=f"no answer within {SECONDS} s")
+    rows = [Row(*line) for line in csv.reader(done.stdout.splitlines()) if len(line) == len(fields(Row))]
+    return rows[0] if rows else Row(model_type, "failed", reason=done.stderr.strip()[-160:])
 
 
 def table() -> list[Row]:
@@ -255,9 +245,7 @@ def main() -> None:
         return
     found = {row.model_type: row for row in table()} if names else {}
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        wanted = names[1:] or all_types()
-        parts = [wanted[start : start + TOGETHER] for start in range(0, len(wanted), TOGETHER)]
-        for row in chain.from_iterable(workers.map(_apart, parts)):
+        for row in workers.map(_apart, names[1:] or all_types()):
             print(f"{row.model_type:30} {row.outcome:10} {row.reason[:100]}", flush=True)
             found[row.model_type] = row
     with TABLE.open("w", newline="", encoding="utf-8") as file:
