@@ -386,7 +386,7 @@ class TablePane(Pane):
         """Show what the rows are of, how far they are, how many match, and how many columns are to the right."""
         self._title = title, state
         left, rows = self.counts
-        self.grid.explain_none(self._why_none if rows and not left else "")
+        self.grid.why_none = self._why_none if rows and not left else ""
         has_filter = self.current_filter is not None
         self.title_line.show_title(
             Title.of(

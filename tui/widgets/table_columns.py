@@ -187,14 +187,14 @@ class Columns:
                 yield column, seen
                 painted = seen.stop
 
-    def title(self, column: int, line: int, sort: tuple[str, bool] | None, room: int, *, is_free: bool) -> str:
+    def title(self, column: int, room: int, is_free: bool, *, line: int, sort: tuple[str, bool] | None) -> str:
         """Write a line of a column's title, with a sign where the column sorts the rows.
 
         Parameters
         ----------
+        is_free : whether the sign may take the cell to the right of the room.
         line : -1 for the last.
         sort : name of the column that sorts the rows, and whether the largest come first.
-        is_free : whether the sign may take the cell to the right of them.
         """
         shown = self.titles[column][line]
         align: Literal["left", "right"] = "right" if self.numeric[column] else "left"
@@ -228,12 +228,6 @@ class Columns:
         """Starts of the columns that may come first after the frozen ones: all but chance columns."""
         scrolled = range(self.frozen, len(self.names))
         return (*(self.starts[each] for each in scrolled if not self._is_chance(each)), self.starts[-1])
-
-    def scroll_by_column(self, left: int, step: int) -> int:
-        """Return how far to scroll for one column more or less."""
-        places = [each - self.edge for each in self._firsts[:-1]] or [0]
-        at = bisect_right(places, left) if step > 0 else bisect_left(places, left) - 1
-        return places[max(0, min(at, len(places) - 1))]
 
     def _is_chance(self, column: int) -> bool:
         return column > self.frozen and self.names[column] == f"{self.names[column - 1]}{CHANCE}"

@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -15,6 +16,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 
 from engine.values.filters import Filter
@@ -32,9 +34,6 @@ AT_ONCE = 2000
 
 NO_ROWS = "no rows yet"
 """Message of a key that needs a row."""
-
-STRUCK = Style(strike=True)
-"""Style of the rows of heads that are switched off."""
 
 
 class TableGrid(ScrollArea, can_focus=True):
@@ -73,6 +72,7 @@ class TableGrid(ScrollArea, can_focus=True):
     }
     """
 
+    why_none: reactive[str] = reactive("")
     selects: ClassVar[bool] = False
     """Whether the cursor selects; then only the user moves it to another row."""
 
@@ -91,7 +91,6 @@ class TableGrid(ScrollArea, can_focus=True):
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self.message = ""
-        self.why_none = ""
         self.cursor = (0, 0)
         self.strikes: Callable[[Row], bool] | None = None
         self.leads: Callable[[], str] = lambda: "head"
@@ -223,12 +222,6 @@ class TableGrid(ScrollArea, can_focus=True):
             self.virtual_size = Size(0, 0)
             self.refresh()
 
-    def explain_none(self, why: str) -> None:
-        """Set the message for a filter that leaves no row; empty if it leaves some."""
-        if why != self.why_none:
-            self.why_none = why
-            self.refresh()
-
     def narrow(self, kept_by: Filter | None) -> None:
         """Show the rows that a filter leaves, or all; the cursor stays on its row if that is shown."""
         self._place = self.place if self._place is None else self._place
@@ -320,7 +313,8 @@ class TableGrid(ScrollArea, can_focus=True):
             return self.message_line(self.message, y, plain)
         if y < self.head:
             style = self.get_component_rich_style("table--head")
-            return self._title_line(y - self.head, style).adjust_cell_length(width, style)
+            title = partial(self._columns.title, line=y - self.head, sort=self._shown.wanted.sort)
+            return self._line(title, style, {}).adjust_cell_length(width, style)
         line = y - self.head + self.scroll_offset.y
         if self.why_none and not self.order:
             return Strip([Segment(centre_text(self.why_none, width, height - self.head)[y - self.head], plain)], width)
@@ -328,37 +322,23 @@ class TableGrid(ScrollArea, can_focus=True):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = line == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
-        row, places = self.rows[self.order[line]], self._shown.wanted.places
+        row = self.rows[self.order[line]]
         if self.strikes is not None and self.strikes(row):
-            style += STRUCK
+            style += Style(strike=True)
+        cells = [row[place] for place in self._shown.wanted.places]
         is_marked = is_current and self.has_focus
         marked = {self.cursor[1]: self.get_component_rich_style("area--cursor")} if is_marked else {}
-        return self._row_line([row[place] for place in places], self.text, style, marked).adjust_cell_length(
-            width, style
-        )
+        return self._line(partial(self._cell, cells, self.text), style, marked).adjust_cell_length(width, style)
 
     def format_line(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
         """Format a line of cells that is not one of the rows, as far as its columns are in view."""
-        return self._row_line(cells, text, Style(), {}).text
+        return self._line(partial(self._cell, cells, text), Style(), {}).text
 
-    def _title_line(self, line: int, style: Style) -> Strip:
-        """Paint a line of the column names, counted from the last, with a sign at the one that sorts."""
-
-        def write(column: int, room: int, is_free: bool) -> str:
-            return self._columns.title(column, line, self._shown.wanted.sort, room, is_free=is_free)
-
-        return self._line(write, style, {})
-
-    def _row_line(
-        self, cells: Sequence[Cell], text: Callable[[Cell], str], style: Style, marked: Mapping[int, Style]
-    ) -> Strip:
-        def write(column: int, room: int, _: bool) -> str:
-            cell, written = cells[column], text(cells[column])
-            if isinstance(cell, float) and len(written) > room:  # at the edge: fewer digits
-                written = fit_number(cell, room, digits=2)
-            return self._columns.cell(column, written, room)
-
-        return self._line(write, style, marked)
+    def _cell(self, cells: Sequence[Cell], text: Callable[[Cell], str], column: int, room: int, _: bool) -> str:
+        cell, written = cells[column], text(cells[column])
+        if isinstance(cell, float) and len(written) > room:  # at the edge: fewer digits
+            written = fit_number(cell, room, digits=2)
+        return self._columns.cell(column, written, room)
 
     def _line(self, write: Callable[[int, int, bool], str], style: Style, marked: Mapping[int, Style]) -> Strip:
         """Paint the columns in view.
@@ -453,27 +433,3 @@ class TableGrid(ScrollArea, can_focus=True):
             self.put(row, column)
             if (row, column) == before and self.leads():
                 self.action_choose(self.leads())
-
-    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Scroll right by a column."""
-        self._scroll_columns(event, 1)
-
-    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Scroll left by a column."""
-        self._scroll_columns(event, -1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll right by a column if Shift or Ctrl is held."""
-        if event.shift or event.ctrl:
-            self._scroll_columns(event, 1)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll left by a column if Shift or Ctrl is held."""
-        if event.shift or event.ctrl:
-            self._scroll_columns(event, -1)
-
-    def _scroll_columns(self, event: events.MouseEvent, step: int) -> None:
-        """Scroll by a column and its chance column; Textual would scroll by cells."""
-        event.stop()
-        event.prevent_default()
-        self.scroll_to(self._columns.scroll_by_column(self.scroll_offset.x, step), None, animate=False, immediate=True)
