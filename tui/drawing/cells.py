@@ -29,11 +29,6 @@ WIDTH = 5
 _LEAST = 0.00095
 """Smaller weights would have no digit of their own among three decimals."""
 
-NEXT_TO_NOTHING = "~0"
-"""Stands for a weight that is too small for four characters but not zero."""
-
-UPPER, LOWER = "▀", "▄"
-
 
 def runs_of(*rows: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """Yield the start and the end of each run of equal cells; of several rows, runs in which all of them are equal.
@@ -141,8 +136,8 @@ def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, St
     if above == below:
         return " " * width, Style(bgcolor=above)
     if above is None:
-        return LOWER * width, Style(color=below)
-    return UPPER * width, Style(color=above, bgcolor=below)
+        return "▄" * width, Style(color=below)
+    return "▀" * width, Style(color=above, bgcolor=below)
 
 
 def format_weight(value: float, *, is_signed: bool) -> str:
@@ -164,7 +159,7 @@ def format_weight(value: float, *, is_signed: bool) -> str:
     size, sign = abs(value), ("-" if value < 0 else "+") if is_signed else ""
     if size < _LEAST:
         digit, power = f"{size:.0e}".split("e")
-        return f"{sign}{digit}e{int(power)}" if int(power) > -10 else NEXT_TO_NOTHING
+        return f"{sign}{digit}e{int(power)}" if int(power) > -10 else "~0"
     return sign + (f"{size:.2f}" if round(size, 3) >= 1 else f"{size:.3f}".removeprefix("0"))
 
 

@@ -164,16 +164,8 @@ def lay_out(
     if with_index:
         rows = [f"{number:>{index}} {row}" for number, row in enumerate(rows)]
     gutter = token + 1 + (index + 1 if with_index else 0)
-    return Axes(
-        rows=len(rows),
-        columns=len(keys),
-        row=rows.__getitem__,
-        column=[_key_label(key, header, cell, across) for key in keys].__getitem__,
-        gutter=gutter,
-        header=header,
-        cell=cell,
-        lines=lines,
-    )
+    labels = [_key_label(key, header, cell, across) for key in keys]
+    return Axes(len(rows), len(keys), rows.__getitem__, labels.__getitem__, gutter, header, cell, lines)
 
 
 def _key_label(key: str, header: int, cell: int, across: int) -> tuple[str, ...]:
@@ -234,15 +226,7 @@ def lay_out_blocks(
         return text[place] if place < len(text) and tick + len(text) <= columns else " "
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
-    return Axes(
-        rows=rows,
-        columns=columns,
-        row=row,
-        column=column,
-        gutter=gutter,
-        header=header,
-        cell=cell,
-    )
+    return Axes(rows, columns, row, column, gutter, header, cell)
 
 
 def fitting_block(queries: int, keys: int, rows: int, columns: int) -> int:

@@ -58,11 +58,10 @@ def weight_readout(
     width: int,
     row: NDArray[np.float32] | None = None,
 ) -> str:
-    """Name query, key, weight and chance, and the largest weights of the row.
+    """Name query, key, weight and chance, and the largest weights of the row; for a difference, both weights and it.
 
-    There are three of these, counting the weight itself, or as many as fit. Where room is short, tokens are cut to four
-    cells, words become shorter, chance goes, and at last the weight stands before bare positions, with chance if it
-    fits.
+    The row's weights are three, counting the weight itself, or as many as fit. Where room is short, tokens are cut to
+    four cells, words become shorter, chance or both weights go, and at last the number stands before bare positions.
 
     Parameters
     ----------
@@ -101,29 +100,19 @@ def _short_line(block: PooledBlock, tokens: tuple[str, str], largest: str) -> st
 
 def _weight_line(block: PooledBlock, tokens: tuple[str, str], width: int) -> str:
     query, key = block.place
-    number = MASKED if block.is_masked else write_weight(block.largest)
-    both = number if block.chance is None or block.is_masked else f"{number}  chance {write_weight(block.chance)}"
+    if block.is_masked:
+        number = both = MASKED
+    elif block.pair is not None:
+        number = _write_difference(block.largest)
+        both = f"{' to '.join(map(write_weight, block.pair))}  {number}"
+    else:
+        number = write_weight(block.largest)
+        both = number if block.chance is None else f"{number}  chance {write_weight(block.chance)}"
     lines = (
         _put_tokens((f"query {query}", f"→ key {key}", f" {both}"), tokens, width, _EASY * (both != number)),
         *(_put_tokens((f"q {query}", f"→ k {key}", f" {numbers}"), tokens, width) for numbers in (both, number)),
     )
-    return first_fitting(width, *filter(None, lines), *(f"{numbers}  q {query} k {key}" for numbers in (both, number)))
-
-
-def difference_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
-    """Name query, key, the weights of both maps and their difference.
-
-    Where room is short, both weights go, and at last the difference stands before bare positions.
-    """
-    assert block.pair is not None
-    query, key = block.place
-    difference = MASKED if block.is_masked else _write_difference(block.largest)
-    both = difference if block.is_masked else f"{' to '.join(map(write_weight, block.pair))}  {difference}"
-    asked, read = f"q {query}", f"→ k {key}"
-    forms = ((f"query {query}", f"→ key {key}", both), (asked, read, both), (asked, read, difference))
-    tokens = query_tokens[query], key_tokens[key]
-    lines = (_put_tokens((asked, read, f" {numbers}"), tokens, width) for asked, read, numbers in forms)
-    bare = f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}"
+    bare = *(f"{numbers}  q {query} k {key}" for numbers in (both, number)), f"{number} q{query} k{key}"
     return first_fitting(width, *filter(None, lines), *bare)
 
 

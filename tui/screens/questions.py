@@ -329,7 +329,7 @@ class FindToken(Question):
         if text.strip() and not self._found(text):
             raise EngineError(self.typed(text))
         if self._heatmap.found(text):
-            self._heatmap.search(text.strip())
+            self._heatmap.searched = text.strip()
 
     def _found(self, text: str) -> tuple[int, ...]:
         """Give the tokens that hold a text, or else the one with that number."""

@@ -33,7 +33,8 @@ def map_in_parts(maps: Maps, query: MapQuery, sentence: Sentence, work: str) -> 
     """Fetch the map of a long sentence part by part; newer work of the same name replaces older."""
     return MapSource(
         query,
-        (sentence.tokens, sentence.tokens),
+        sentence.tokens,
+        sentence.tokens,
         lambda window: maps.parts.get((query, window, work)),
         partial(maps.row, query),
         is_signed=query.minuend is not None,

@@ -53,7 +53,7 @@ class ComparePane(SentencePane):
     }
 
     def __init__(self) -> None:
-        self.graph = SpectraView(name="spectra")
+        self.graph = SpectraView()
         self.maps = MapGrid()
         self.values = HeadValues()
         self.legend_line = Line(classes="pane-legend")
@@ -108,7 +108,7 @@ class ComparePane(SentencePane):
         if self.side is Side.SPECTRA:
             self.graph.show_message(message)
         else:
-            self.maps.show([TitledMap(Title(), message)])
+            self.maps.show([(Title(), message)])
 
     def _draw_spectra(self, shown: Shown, stores: Stores, heads: Sequence[Head], names: Sequence[str]) -> None:
         """Draw the heads' spectra, with the chance of the selected head or else of the last."""
@@ -155,7 +155,7 @@ class ComparePane(SentencePane):
                 if isinstance(map, AttentionMap):
                     source = MapSource.of(spell_map(map, sentence), query)
             sign, style = self.graph.line_sign(number)
-            titled.append(TitledMap(Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
+            titled.append((Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
@@ -174,7 +174,7 @@ class ComparePane(SentencePane):
                 return
             source = MapSource.of(spell_map(map, sentence), query)
         above = Title([replace(part, style="bold") for part in title])
-        self._show_maps(title, [above.fit(0).plain], [TitledMap(above, source)], shown)
+        self._show_maps(title, [above.fit(0).plain], [(above, source)], shown)
 
     def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
         self._names, self._curves = tuple(names), ()

@@ -20,6 +20,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 
 from engine.mathematics.attention import pool
@@ -29,7 +30,7 @@ from tui.drawing.cells import CURSOR, cell_width, halved_cells, merged_cells, pa
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, default_scale, legend, scale_top
 from tui.drawing.map_layout import ACROSS, BOTH_SIDES, Axes, Sides, axes_of, fitting_block
 from tui.drawing.ramps import legible_styles
-from tui.drawing.readout import block_readout, difference_readout, weight_readout
+from tui.drawing.readout import block_readout, weight_readout
 from tui.toolkit.keys import command_binding, lines_of, paging_bindings
 from tui.toolkit.messages import Notice, NumbersToggled
 from tui.widgets.scroll_area import ScrollArea, least_scroll
@@ -125,9 +126,6 @@ UNSEEN = (32, 32)
 SINGLE = "each cell is a single weight"
 """Message where zooming in or pooling does nothing."""
 
-Tokens = tuple[tuple[str, ...], tuple[str, ...]]
-"""The texts along the queries and along the keys."""
-
 Weights = NDArray[np.float32]
 
 
@@ -138,7 +136,7 @@ class MapSource:
     Attributes
     ----------
     key : identifies the map.
-    tokens : along both axes, as far as they are known before any part has come.
+    query_tokens, key_tokens : along both axes, as far as they are known before any part has come.
     window : returns a part, or the error instead; None while it is being computed.
     row : returns all weights of a query; None while they are being computed.
     is_signed : whether the values are differences.
@@ -147,7 +145,8 @@ class MapSource:
     """
 
     key: Hashable
-    tokens: Tokens
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
     window: Callable[[MapWindow], PooledMap | EngineError | None]
     row: Callable[[int], Weights | None] = lambda query: None
     is_signed: bool = False
@@ -157,13 +156,8 @@ class MapSource:
     @classmethod
     def of(cls, map: AttentionMap, key: Hashable) -> MapSource:
         """Make a source of a map in memory."""
-        tokens, other = (map.query_tokens, map.key_tokens), map.other
-
-        def row(query: int) -> Weights:
-            weights: Weights = map.weights[query] if other is None else other[query] - map.weights[query]
-            return weights
-
-        return cls(key, tokens, partial(pool, map), row, map.is_signed, is_whole=True)
+        row = partial(map.part, keys=slice(None))
+        return cls(key, map.query_tokens, map.key_tokens, partial(pool, map), row, map.is_signed, is_whole=True)
 
 
 class Heatmap(ScrollArea, can_focus=True):
@@ -177,6 +171,8 @@ class Heatmap(ScrollArea, can_focus=True):
     scale : logarithmic, from 1e-4 to 1, or another one from zero to the map's largest value.
     is_numbered : whether cells hold their weights as numbers.
     zooms : how zooming would begin: ``in`` or ``out``; empty where all single weights are in view.
+    searched : the text that the keys for the next and previous match look for.
+    scale_end : where a linear scale ends, so that maps can be compared; None for the map's own largest value.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -205,11 +201,10 @@ class Heatmap(ScrollArea, can_focus=True):
     Heatmap > .heatmap--label-other { color: $text-primary; }
     """
 
-    @dataclass
+    scale_end: reactive[float | None] = reactive[float | None](None)
+
     class CursorMoved(Message):
         """The cursor is on another cell, or its cell has another weight because the map has changed."""
-
-        heatmap: Heatmap
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
@@ -217,16 +212,15 @@ class Heatmap(ScrollArea, can_focus=True):
         self.pooled: PooledMap | None = None
         self.is_numbered = False
         self.zooms: Literal["", "in", "out"] = ""
+        self.searched = ""
         self._source: MapSource | None = None
         self.key: Hashable = None
         self._wanted: tuple[Hashable, MapWindow] | None = None
         self._viewport = Viewport()
-        self._searched = ""
         self._followed: int | None = None
         """The query whose largest weight the cursor goes to as soon as all its weights have come."""
         self._sides: Sides = BOTH_SIDES
         self._chosen_scale: Scale | None = None
-        self._top: float | None = None
         self._message = ""
         self._axes = axes_of((), (), 1, 0, 0)
         self._styles_now: tuple[Style, ...] = ()
@@ -246,6 +240,8 @@ class Heatmap(ScrollArea, can_focus=True):
         scale : None for the default of its number of keys.
         """
         looks = self.scale, self.is_numbered
+        if self._source is not None and self._source.key != source.key:
+            self._followed = None
         self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered
         before, answer = self.part, self._fetch()
         self._follow_row()
@@ -259,12 +255,6 @@ class Heatmap(ScrollArea, can_focus=True):
             self.part = self.pooled = self._source = self.key = None
             self._message = text
             self._paint()
-
-    def share_scale(self, top: float | None) -> None:
-        """Let the linear scale end at another value than the map's own largest, so that maps can be compared."""
-        if top != self._top:
-            self._top = top
-            self.refresh()
 
     def begin_as(self, other: Heatmap) -> None:
         """Start with another map's viewport, which applies if the first map shown has the same size."""
@@ -281,7 +271,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        keys = len(self._source.tokens[1]) if self._source is not None else 0
+        keys = len(self._source.key_tokens) if self._source is not None else 0
         return self._chosen_scale or default_scale(keys)
 
     @property
@@ -292,18 +282,15 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def looked_at(self) -> tuple[int, int] | None:
         """Query and key of the weight in the readout: the one under the cursor, or the largest of its cell."""
-        pooled, block = self.pooled, self._block
-        if pooled is None or block is None:
-            return None
-        return block.place if pooled.window.block > 1 else self.cursor
+        return None if self._block is None else self._block.place
 
     @property
     def value(self) -> float:
         """The weight that the cell under the cursor shows; NaN while it is being computed."""
-        pooled, cell = self.pooled, self._cell
-        if pooled is None or not pooled.holds(*cell):
+        pooled, block = self.pooled, self._block
+        if pooled is None or block is None:
             return float("nan")
-        return float(pooled.values[cell[0] - pooled.window.rows.start, cell[1] - pooled.window.columns.start])
+        return block.largest if pooled.window.pooling == "max" else block.mean
 
     @property
     def is_masked(self) -> bool:
@@ -319,12 +306,10 @@ class Heatmap(ScrollArea, can_focus=True):
         tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
         if pooled.window.block > 1:
             return block_readout(block, *tokens, width, drawn=drawn)
-        if pooled.is_signed:
-            return difference_readout(block, *tokens, width)
-        source = self._source
-        return weight_readout(
-            block, *tokens, width, source.row(block.place[0]) if source is not None and source.is_whole else None
-        )
+        source, row = self._source, None
+        if source is not None and source.is_whole and not pooled.is_signed:
+            row = source.row(block.place[0])
+        return weight_readout(block, *tokens, width, row)
 
     def legend(self, width: int = 80) -> Text:
         """Explain the levels in one line of at most ``width`` cells."""
@@ -345,8 +330,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if source is None:
             return None
         painted = self.pooled if source.key == self.key else None
-        tokens = source.tokens if painted is None else _tokens_of(painted)
-        viewport = self._viewport_on(self._viewport, tokens, source.is_signed)
+        viewport = self._viewport_on(self._viewport, painted or source)
         window = viewport.whole_window if source.is_whole else self._window(source, painted, viewport)
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
@@ -361,7 +345,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _window(self, source: MapSource, painted: PooledMap | None, viewport: Viewport) -> MapWindow:
         """Choose the part to ask for; reuse one that is there, or was asked for, if it covers what is near."""
         seen = self.window if painted is not None and painted.window.block == viewport.block else None
-        cells = self._room(source.tokens, max(viewport.block, 2), source.is_signed)
+        cells = self._room(source, max(viewport.block, 2))
         near = viewport.window_around(seen, cells, 0.5)
         parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
         parts += [] if painted is None else [painted.window]
@@ -372,39 +356,39 @@ class Heatmap(ScrollArea, can_focus=True):
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""
         self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
-        self._viewport = self._viewport_on(viewport, _tokens_of(self.pooled), source.is_signed)
+        self._viewport = self._viewport_on(viewport, self.pooled)
         if not self._viewport.is_moved and (place := _last_query_largest(self.pooled)) is not None:
             self._viewport = self._viewport.with_cursor(*place)
         self._paint()
-        self.post_message(self.CursorMoved(self))
+        self.post_message(self.CursorMoved())
         if not source.is_whole:
             self._fetch()
 
-    def _viewport_on(self, viewport: Viewport, tokens: Tokens, is_signed: bool) -> Viewport:
-        return viewport.on_map((len(tokens[0]), len(tokens[1])), self._find_block(tokens, is_signed))
+    def _viewport_on(self, viewport: Viewport, map: MapSource | PooledMap) -> Viewport:
+        return viewport.on_map((len(map.query_tokens), len(map.key_tokens)), self._find_block(map))
 
-    def _find_block(self, tokens: Tokens, is_signed: bool) -> int:
+    def _find_block(self, map: MapSource | PooledMap) -> int:
         """Find the smallest block that brings the whole map into view."""
-        if self._fits_singly(tokens, is_signed):
+        if self._fits_singly(map):
             return 1
-        queries, keys = map(len, tokens)
+        queries, keys = len(map.query_tokens), len(map.key_tokens)
         if self._can_halve:
-            return fitting_block(queries, keys, *self._room(tokens, 2, is_signed, is_halved=True))
-        return max(fitting_block(queries, keys, *self._room(tokens, 2, is_signed)), 2)
+            return fitting_block(queries, keys, *self._room(map, 2, is_halved=True))
+        return max(fitting_block(queries, keys, *self._room(map, 2)), 2)
 
-    def _fits_singly(self, tokens: Tokens, is_signed: bool) -> bool:
-        rows, columns = self._room(tokens, 1, is_signed)
-        return len(tokens[0]) <= rows and len(tokens[1]) <= columns
+    def _fits_singly(self, map: MapSource | PooledMap) -> bool:
+        rows, columns = self._room(map, 1)
+        return len(map.query_tokens) <= rows and len(map.key_tokens) <= columns
 
     @property
     def _whole_block(self) -> int:
         """The smallest block with which the whole map that is painted is in view."""
-        return 1 if self.pooled is None else self._find_block(_tokens_of(self.pooled), self.pooled.is_signed)
+        return 1 if self.pooled is None else self._find_block(self.pooled)
 
     @property
     def _is_single(self) -> bool:
         """Whether all of the map that is painted is in view, in single weights of a line each, or of several."""
-        return self.pooled is None or self._fits_singly(_tokens_of(self.pooled), self.pooled.is_signed)
+        return self.pooled is None or self._fits_singly(self.pooled)
 
     @property
     def _can_halve(self) -> bool:
@@ -419,10 +403,11 @@ class Heatmap(ScrollArea, can_focus=True):
     def _can_zoom_in(self) -> bool:
         return self._is_halved or self._viewport.block > 1
 
-    def _room(self, tokens: Tokens, block: int, is_signed: bool, *, is_halved: bool = False) -> Counts:
-        (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=is_signed)
+    def _room(self, map: MapSource | PooledMap, block: int, *, is_halved: bool = False) -> Counts:
+        (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=map.is_signed)
         if not width or not height:
             return UNSEEN
+        tokens = map.query_tokens, map.key_tokens
         if block == 1 and (len(tokens[0]) > height or len(tokens[1]) * cell > width):
             return 0, 0  # without laying out hundreds of labels
         return axes_of(*tokens, block, width, height, 1 if is_halved else cell, self._sides).room(width, height)
@@ -458,7 +443,7 @@ class Heatmap(ScrollArea, can_focus=True):
                 self._paint()  # the same part in cells of another size
         else:
             self._repaint_cursor(before)
-        self.post_message(self.CursorMoved(self))
+        self.post_message(self.CursorMoved())
 
     def _has_map(self) -> bool:
         """Return whether there is a map; tell the user if not."""
@@ -514,30 +499,23 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def go_to_token(self, query: int) -> None:
         """Move to a query, and to its largest weight once it is known."""
-        source = self._source
         self.move_to(query, self.cursor[1])
-        if source is not None:
+        if self._source is not None:
             self._followed = query
             self._follow_row()
-
-    def search(self, text: str) -> None:
-        """Set the text that the keys for the next and previous match look for."""
-        self._searched = text
 
     def action_find(self, step: int) -> None:
         """Move to the next or previous match, around the ends, and show its number."""
         if not self._has_map():
             return
-        found = self.found(self._searched)
+        found = self.found(self.searched)
         if not found:
-            self.post_message(
-                Notice(f"no token has {self._searched}" if self._searched else "no token was searched yet")
-            )
+            self.post_message(Notice(f"no token has {self.searched}" if self.searched else "no token was searched yet"))
             return
         after = sum(each <= self.cursor[0] if step > 0 else each < self.cursor[0] for each in found)
         place = (after if step > 0 else after - 1) % len(found)
         self.go_to_token(found[place])
-        self.post_message(Notice(f"/{self._searched}  {place + 1} of {len(found)}"))
+        self.post_message(Notice(f"/{self.searched}  {place + 1} of {len(found)}"))
 
     def action_zoom(self, is_in: bool) -> None:
         """Halve or double the queries and keys per cell."""
@@ -634,26 +612,21 @@ class Heatmap(ScrollArea, can_focus=True):
 
     @property
     def _levels(self) -> Levels:
-        pooled, largest = self.pooled, self.largest
-        is_signed = pooled is not None and pooled.is_signed
-        return Levels(self.scale, largest if self._top is None or is_signed else self._top, self.ink, is_signed)
+        is_signed = self.pooled is not None and self.pooled.is_signed
+        end = self.largest if self.scale_end is None or is_signed else self.scale_end
+        return Levels(self.scale, end, self.ink, is_signed)
 
     @property
     def _styles(self) -> tuple[Style, ...]:
         return self.styles_of_levels(is_signed=self._levels.is_signed)
 
-    def _lay_out(self) -> None:
+    def axes_for(self, width: int, height: int, sides: Sides = BOTH_SIDES) -> Axes:
+        """Return the axes in a pane of some size; without a map, those of the last one."""
         pooled = self.pooled
-        if pooled is not None:
-            self._axes = self._axes_in(pooled, *self.size, self._sides)
-
-    def _axes_in(self, pooled: PooledMap, width: int, height: int, sides: Sides) -> Axes:
+        if pooled is None:
+            return self._axes
         cell = 1 if self._is_halved else cell_width(is_numbered=self.is_numbered, is_signed=pooled.is_signed)
         return axes_of(pooled.query_tokens, pooled.key_tokens, pooled.window.block, width, height, cell, sides)
-
-    def axes_for(self, width: int, height: int) -> Axes:
-        """Return the axes in a pane of some size, with labels on both sides."""
-        return self._axes if self.pooled is None else self._axes_in(self.pooled, width, height, BOTH_SIDES)
 
     def label_on(self, sides: Sides) -> None:
         """Leave out the labels of a side that a neighbouring map shows."""
@@ -663,7 +636,7 @@ class Heatmap(ScrollArea, can_focus=True):
             self._paint()
 
     def _paint(self) -> None:
-        self._lay_out()
+        self._axes = self.axes_for(*self.size, self._sides)
         before = self.virtual_size
         self.virtual_size = Size(*self._axes.size) if self.pooled is not None else Size(0, 0)
         self.refresh()
@@ -695,7 +668,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute what all of them need once."""
-        self._lay_out()  # Textual paints before it posts the new size
+        self._axes = self.axes_for(*self.size, self._sides)  # Textual paints before it posts the new size
         if self.pooled is not None:
             self._levels_now, self._styles_now = self._levels.in_view(self.pooled, *self.window), self._styles
             if self.is_numbered and len(self._styles_now) > 1:
@@ -706,25 +679,23 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Paint a line of the header, a line of a query's cells, or a blank."""
-        width = self.size.width
-        if self.pooled is None:
-            return self.message_line(self._message, y, self.get_component_rich_style("area--label"))
-        (queries, keys), axes = self.window, self._axes
         plain = self.get_component_rich_style("area--label")
-        blank = Style(bgcolor=plain.bgcolor)
-        if y < axes.header:
-            return Strip(self._header_line(y, keys)).adjust_cell_length(width, blank)
-        row = queries.start + axes.row_at(y - axes.header)
-        if row not in queries:
-            return Strip.blank(width, blank)
-        if axes.is_halved:
+        if self.pooled is None:
+            return self.message_line(self._message, y, plain)
+        (queries, keys), axes = self.window, self._axes
+        line, segments = y - axes.header, list[Segment]()
+        row = queries.start + axes.row_at(line)
+        if line < 0:
+            segments = self._header_line(y, keys)
+        elif row in queries and axes.is_halved:
             named = self._cell[0] if self._cell[0] // 2 == row // 2 else row
-            cells = self._halves(row, queries, keys)
-            return Strip([*self._label(named, plain), *cells]).adjust_cell_length(width, blank)
-        is_middle = (y - axes.header) % axes.lines == (axes.lines - 1) // 2
-        label = self._label(row, plain) if is_middle else [Segment(" " * axes.gutter, plain)]
-        cells = self._cells(self.pooled, row, queries, keys, has_figures=self.is_numbered and is_middle)
-        return Strip([*label, *cells]).adjust_cell_length(width, blank)
+            segments = [*self._label(named, plain), *self._halves(row, queries, keys)]
+        elif row in queries:
+            is_middle = line % axes.lines == (axes.lines - 1) // 2
+            label = self._label(row, plain) if is_middle else [Segment(" " * axes.gutter, plain)]
+            has_figures = self.is_numbered and is_middle
+            segments = [*label, *self._cells(self.pooled, row, queries, keys, has_figures=has_figures)]
+        return Strip(segments).adjust_cell_length(self.size.width, Style(bgcolor=plain.bgcolor))
 
     def _label(self, row: int, plain: Style) -> list[Segment]:
         text = self._axes.row(row)
@@ -769,10 +740,6 @@ class Heatmap(ScrollArea, can_focus=True):
         colours |= {CURSOR: style("area--cursor").color, ABSENT: style("area--label").bgcolor}
         others = {NOT_FINITE: ("?", style("area--cell"))}
         yield from halved_cells(levels[0], lower, colours, others)
-
-
-def _tokens_of(pooled: PooledMap) -> Tokens:
-    return pooled.query_tokens, pooled.key_tokens
 
 
 def _last_query_largest(pooled: PooledMap) -> tuple[int, int] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,13 +17,8 @@ from tui.drawing.titles import Title
 from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import TitleLine
 
-
-@dataclass(frozen=True, eq=False)
-class TitledMap:
-    """A map, or the reason why there is none, with its title."""
-
-    title: Title
-    map: MapSource | str
+TitledMap = tuple[Title, MapSource | str]
+"""A title, and a map or the reason why there is none."""
 
 
 class MapCell(Vertical):
@@ -75,18 +69,18 @@ class MapGrid(Container):
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
-        sides = {each.map.tokens if isinstance(each.map, MapSource) else None for each in maps}
-        self._has_shared_labels = len(maps) > 1 and len(sides) == 1 and None not in sides
+        sources = [map for _, map in maps if isinstance(map, MapSource)]
+        is_of_same = len({(each.query_tokens, each.key_tokens) for each in sources}) == 1
+        self._has_shared_labels = len(sources) == len(maps) > 1 and is_of_same
         self._arrange()
-        for cell, titled in zip(self._cells, maps, strict=False):
-            cell.title_line.show_title(titled.title)
-            wanted = titled.map
-            said = wanted if isinstance(wanted, str) else cell.heatmap.show(wanted, scale, is_numbered=is_numbered)
+        for cell, (title, map) in zip(self._cells, maps, strict=False):
+            cell.title_line.show_title(title)
+            said = map if isinstance(map, str) else cell.heatmap.show(map, scale, is_numbered=is_numbered)
             if isinstance(said, str | EngineError):
                 cell.heatmap.show_message(str(said))
         plain = [each for each in self.heatmaps if each.pooled is not None and not each.pooled.is_signed]
         for heatmap in self.heatmaps:
-            heatmap.share_scale(max((each.largest for each in plain), default=None))
+            heatmap.scale_end = max((each.largest for each in plain), default=None)
         self._arrange()
         self.call_after_refresh(self._follow_leading)
 

@@ -13,7 +13,7 @@ from engine.values.outline import HOW_TO_COMPARE
 from tests.conftest import TinyModel
 from tests.tui.explorer import active, active_table, explorer, notices, press, screen_text, see, title, type_keys, until
 from tui.app.explorer import Explorer
-from tui.drawing.readout import difference_readout
+from tui.drawing.readout import weight_readout
 from tui.screens.export_screen import ExportScreen
 from tui.views.compare_view import ComparePane
 
@@ -107,7 +107,7 @@ async def test_the_prompt_opens_a_model_and_runs_commands_of_the_view(tiny_model
 @pytest.mark.parametrize("width", range(16, 60))
 def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: int) -> None:
     block = PooledBlock(range(3, 4), range(12, 13), -0.25, (3, 12), -0.25, (0.75, 0.5))
-    line = difference_readout(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
+    line = weight_readout(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
     assert "-0.2500" in line.replace("−", "-")
     assert cell_len(line) <= width
     assert re.search(r"\bq(?:uery)? ?3\b", line)

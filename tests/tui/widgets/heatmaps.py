@@ -88,8 +88,8 @@ class HeatmapApp(PaintedApp):
         level = min(int(weights[query, key] / float(weights.max()) * 16), 15)
         return ramp(self.heatmap.background_colors[1].rgb, "truecolor")[level].get_truecolor()
 
-    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        self.moves.append((*message.heatmap.cursor, message.heatmap.value))
+    def on_heatmap_cursor_moved(self) -> None:
+        self.moves.append((*self.heatmap.cursor, self.heatmap.value))
 
     def on_notice(self, message: Notice) -> None:
         self.said.append(message.text)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
 import pytest
 from rich.style import Style
 from textual.events import MouseScrollDown
-from textual.pilot import Pilot
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapWindow, PooledMap, VisibleKeys
+from engine.values.attention import MapWindow, VisibleKeys
 from tests.tui.painted import NASTY, press, resize
-from tests.tui.widgets.heatmaps import (
-    CURSOR_STYLE,
-    HeatmapApp,
-    attention,
-    heatmap_of,
-    keep_cells_small,
-    map_of,
-    rgb,
-    show,
-)
+from tests.tui.widgets.heatmaps import CURSOR_STYLE, attention, heatmap_of, keep_cells_small, map_of, rgb, show
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import block_readout
@@ -58,15 +48,6 @@ async def test_every_cell_has_the_colour_of_its_level_between_the_labels_and_the
         assert [Style.parse(str(span.style)).bgcolor for span in legend.spans] == list(colours)
         await show(pilot, scale="log")
         assert app.heatmap.legend(100).plain.endswith("1 = the maximum")
-
-
-async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
-    async with heatmap_of(map_of([[0.5, 0.99, 0.01], [0.0, 1.0, 0.0]], keys="cde")) as (app, pilot):
-        background = app.heatmap.background_colors[1].rgb
-        row, column = 1, app.picture.line(1).index("[") + 4
-        assert rgb(app.picture.style(row, column)) == background
-        await show(pilot, scale="log")
-        assert rgb(app.picture.style(row, column)) == ramp(background, "truecolor")[8].triplet
 
 
 async def test_the_labels_of_the_cursors_row_and_column_are_highlighted() -> None:
@@ -109,18 +90,6 @@ async def test_every_level_has_its_own_look_on_every_terminal(
             assert app.text().replace("\n", "").isascii()
 
 
-async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_their_ramp() -> None:
-    async with heatmap_of(attention(6)) as (app, pilot):
-        for theme, has_glyphs in (("ansi-dark", True), ("textual-light", False)):
-            app.theme = theme
-            await pilot.pause()
-            await pilot.pause()
-            assert ("░" in app.picture.line(10)) is has_glyphs
-            app.assert_nothing_is_stale()
-        used = {rgb(app.picture.style(row, column)) for row in range(6, 11) for column in range(8, 20)}
-        assert used <= {colour.triplet for colour in ramp(app.heatmap.background_colors[1].rgb, "truecolor")}
-
-
 async def test_the_readout_names_query_key_and_weight() -> None:
     async with heatmap_of(map_of([[1.0, 0.0], [0.12341, 1e-7]], (" sat", "x"), (" cat", ""))) as (app, pilot):
         heatmap = app.heatmap
@@ -139,21 +108,16 @@ async def test_the_readout_names_query_key_and_weight() -> None:
             said.append(app.heatmap.readout().partition("  ")[2].partition("   ")[0])
         assert said == ["masked", "0.0000  chance 0.5000", "0.0000  chance 0.3333", "masked"], "0 where a key is seen"
         app.heatmap.move_to(2, 2)
-        assert [app.heatmap.readout(width) for width in (90, 62, 60, 50, 44, 28, 27, 20)] == [
+        assert [app.heatmap.readout(width) for width in (90, 62, 50, 44, 28, 20)] == [
             'query 2 "c" → key 2 "c"  0.5000  chance 0.3333   ⏎ 0 "a" 0.50  2 "c" 0.50',
             'q 2 "c" → k 2 "c"  0.50  ⏎ 0 "a" 0.50  2 "c" 0.50  chance 0.33',
-            'q 2 "c" → k 2 "c"  0.5000  chance 0.3333   ⏎ 0 "a" 0.50',
             'q 2 "c" → k 2 "c"  0.50  ⏎ 0 "a" 0.50  chance 0.33',
             'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
-            'q 2 "c" → k 2 "c"  0.5000',
             'q 2 "c" → k 2 "c"  0.5000',
             "0.5000  q 2 k 2",
         ]
     block = pool(causal, MapWindow(2, range(2), range(2))).at(0, 1)
-    assert [block_readout(block, "abcd", "abcd", width) for width in (60, 20)] == [
-        "masked  queries 0–1, keys 2–3",
-        "masked  q 0–1 k 2–3",
-    ]
+    assert block_readout(block, "abcd", "abcd", 60) == "masked  queries 0–1, keys 2–3"
 
 
 async def test_resizing_keeps_the_cursor_in_view() -> None:
@@ -208,15 +172,6 @@ async def test_without_a_map_a_message_is_shown_in_the_middle_and_keys_do_nothin
         await show(pilot, attention(30))
         assert app.heatmap.cursor == (0, 0)
         assert set(app.said) == {"no map yet"}
-
-
-async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() -> None:
-    app = HeatmapApp()
-    app.draw(attention(4))
-    async with app.run_test(size=(60, 20)) as pilot:
-        await pilot.pause()
-        assert app.picture.line(8).startswith("3   fox ")
-        assert "[]" in app.picture.line(8)
 
 
 WALKS = {
@@ -330,24 +285,14 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert f"  {shown.weights[place]:.4f}" in heatmap.readout()
         assert heatmap.readout().startswith(f"query {place[0]} ")
         sizes = []
-        for key in ("<", "less_than_sign", "<", "<", "<"):
+        for key in ("<", "less_than_sign", "<", "<", "<", *["unbound:heatmap.fit"] * 3):
             await press(pilot, key)
             sizes.append(app.block)
-        assert sizes == [2, 4, 8, 16, 16]
-        assert heatmap.cursor == place
-
-
-async def test_one_key_switches_between_the_whole_map_and_single_weights() -> None:
-    async with heatmap_of(attention(100), size=(60, 18)) as (app, pilot):
-        for size in (8, 1, 8):
-            await press(pilot, "unbound:heatmap.fit")
-            assert app.block == size
-        await press(pilot, ">", "unbound:heatmap.fit")
-        assert app.block == 8
+        assert sizes == [2, 4, 8, 16, 16, 1, 16, 1]
         await show(pilot, attention(10))
-        for key in ("unbound:heatmap.fit", "<", ">"):
-            await pilot.press(key)
-            assert app.block == 1
+        await press(pilot, "unbound:heatmap.fit", "<", ">")
+        assert app.block == 1
+        assert app.said[-1] == "each cell is a single weight"
 
 
 async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -> None:
@@ -360,14 +305,11 @@ async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -
         assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
         assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
         assert f"mean {block.mean():.4f}" in app.heatmap.readout()
-        app.heatmap.move_to(120, 70)
         await pilot.press(">", ">")
         cursor = app.heatmap.cursor
         await show(pilot, attention(200, seed=1))
         assert (app.block, app.heatmap.cursor) == (4, cursor)
         assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
-        await pilot.press("unbound:heatmap.pooling")
-        assert app.heatmap.legend(60).plain.startswith("max of 4×4")
 
 
 async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
@@ -383,75 +325,6 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
         await pilot.press(">")
         await resize(pilot, 150, 48)
         assert app.block == 8
-
-
-class Elsewhere:
-    """Answers what a heatmap asks for when it is told to."""
-
-    def __init__(self, app: HeatmapApp, shown: AttentionMap) -> None:
-        self.app = app
-        self.shown = shown
-        self.asked: list[MapWindow] = []
-        self.answers: dict[MapWindow, PooledMap] = {}
-        self.source = MapSource(id(shown), (shown.query_tokens, shown.key_tokens), self._window)
-
-    def _window(self, window: MapWindow) -> PooledMap | None:
-        if not self.asked or self.asked[-1] != window:
-            self.asked.append(window)
-        return self.answers.get(window)
-
-    async def answer(self, pilot: Pilot[None]) -> None:
-        self.answers[self.asked[-1]] = pool(self.shown, self.asked[-1])
-        self.app.heatmap.show(self.source)
-        await pilot.pause()
-        self.app.assert_nothing_is_stale()
-
-    def assert_is_read_out(self) -> None:
-        """Compare the weight below the map."""
-        cursor, said = self.app.heatmap.cursor, self.app.heatmap.readout()
-        assert said.startswith(f"query {cursor[0]} ")
-        assert float(said.split()[-1]) == pytest.approx(float(self.shown.weights[cursor]), rel=5e-3)
-
-
-async def test_a_long_map_is_fetched_only_in_and_around_the_view_and_blank_until_it_has_come() -> None:
-    async with heatmap_of(size=(60, 18)) as (app, pilot):
-        heatmap, far = app.heatmap, Elsewhere(app, attention(3000))
-        assert heatmap.show(far.source) is None
-        (wanted,) = far.asked
-        assert (wanted.block, len(wanted.rows), len(wanted.columns)) == (192, 16, 16)
-        await far.answer(pilot)
-        assert (app.block, heatmap.scale, len(far.asked)) == (192, "log", 1)
-        heatmap.move_to(1500, 700)
-        await pilot.press("unbound:heatmap.fit")
-        assert app.block == 192
-        wanted = far.asked[-1]
-        assert wanted.block == 1
-        assert len(wanted.rows) * len(wanted.columns) < 10_000
-        await far.answer(pilot)
-        far.assert_is_read_out()
-        for _ in range(60):
-            before = len(far.asked)
-            await press(pilot, "right")
-            if len(far.asked) > before:
-                await far.answer(pilot)
-            assert app.moves[-1] == (*heatmap.cursor, float(far.shown.weights[heatmap.cursor]))
-        await press(pilot, "G", "end")
-        assert (heatmap.cursor, heatmap.readout()) == ((2999, 2999), "")
-        await far.answer(pilot)
-        far.assert_is_read_out()
-
-
-async def test_a_map_stays_until_the_next_one_has_come() -> None:
-    async with heatmap_of(size=(60, 18)) as (app, pilot):
-        one, other = Elsewhere(app, attention(600)), Elsewhere(app, attention(600, seed=1))
-        app.heatmap.show(one.source)
-        await one.answer(pilot)
-        assert app.heatmap.show(other.source) is None
-        assert app.pooled.name == one.shown.name
-        await other.answer(pilot)
-        assert app.pooled.name == other.shown.name
-        app.heatmap.show_message("no map")
-        assert app.heatmap.pooled is None
 
 
 async def test_the_cursor_starts_at_the_last_querys_largest_weight_and_stays_where_the_user_moves_it() -> None:
@@ -482,23 +355,21 @@ async def test_enter_goes_to_the_rows_largest_weight() -> None:
         assert app.said == ["this is the row's largest weight"]
 
 
-async def test_enter_waits_for_the_whole_row() -> None:
+async def test_enter_waits_for_the_whole_row_but_not_into_another_sentence() -> None:
+    shown, rows = attention(30), dict[int, np.ndarray]()
+    source = MapSource("long", shown.query_tokens, shown.key_tokens, cache(partial(pool, shown)), rows.get)
     async with heatmap_of() as (app, pilot):
-        far = Elsewhere(app, attention(3000))
-        rows = dict[int, np.ndarray]()
-        far.source = replace(far.source, row=rows.get)
-        app.heatmap.show(far.source)
-        await far.answer(pilot)
-        await pilot.press("unbound:heatmap.fit")
-        await far.answer(pilot)
-        query, _ = app.heatmap.cursor
+        app.heatmap.show(source)
         await pilot.press("left", "enter")
         before = app.heatmap.cursor
-        app.heatmap.show(far.source)
+        app.heatmap.show(source)
         assert app.heatmap.cursor == before
-        rows[query] = far.shown.weights[query]
-        app.heatmap.show(far.source)
-        assert app.heatmap.cursor == (query, int(far.shown.weights[query].argmax()))
+        rows[29] = shown.weights[29]
+        app.heatmap.show(source)
+        assert app.heatmap.cursor == (29, int(shown.weights[29].argmax()))
+        rows.clear()
+        await pilot.press("left", "enter")
+        await show(pilot, attention(10))
 
 
 async def test_a_word_that_is_cut_into_several_tokens_is_found_at_its_first() -> None:
@@ -515,7 +386,7 @@ async def test_keys_go_to_the_next_and_the_previous_match() -> None:
     async with heatmap_of(shown) as (app, pilot):
         assert app.heatmap.found("THE") == (0, 6, 10, 16)
         await pilot.press("n")
-        app.heatmap.search("the")
+        app.heatmap.searched = "the"
         rows = []
         for key in ("n", "n", "n", "n", "N", "N"):
             await pilot.press(key)
