@@ -256,6 +256,12 @@ def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "
     return next((text for text in texts if text.cell_len <= width), texts[-1])
 
 
+def levels_between(low: str, styles: Sequence[Style], signs: str, high: str) -> Text:
+    """Write all levels between the numbers at both ends: their colours, or signs where they have one style."""
+    levels = [(" ", Style(bgcolor=each.bgcolor)) for each in styles] if len(styles) > 1 else [signs]
+    return Text.assemble(f"{low} ", *levels, f" {high}", no_wrap=True)
+
+
 _Paint = Callable[[Iterable[int]], Text]
 """Shows some levels side by side."""
 

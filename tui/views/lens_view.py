@@ -107,8 +107,7 @@ class LensPane(Pane):
             ways = ["  ".join([f"{where} →", *said[:count]]) for count in range(len(said), 0, -1)]
             self.readout_line.show(first_fitting(self.room, *ways, said[0]))
         words = "logit difference " if map.is_signed else "probability "
-        legend = Text.assemble(words, *((each.text, each.style or "") for each in self.grid.legend()), no_wrap=True)
-        self.legend_line.show(legend)
+        self.legend_line.show(Text.assemble(words, self.grid.legend(), no_wrap=True))
 
     def _show_choices(self, where: str, choices: Sequence[tuple[str, float]]) -> None:
         begin, width = cell_len(where) + 2, max(cell_len(text) for text, _ in choices) + 2

@@ -101,7 +101,7 @@ class OverviewPane(Pane):
         self.read_out()
 
     def _draw_around(self) -> None:
-        self.histogram.follow()
+        self.histogram.refresh()
         if self.stores is not None:
             labels = self.stores.labels
             self.extremes.follow(lambda head: (labels.of(head), labels.short(head)))
@@ -222,7 +222,6 @@ class OverviewPane(Pane):
         self.histogram.styles.height = max(bars, min(lines - used.height - (alone.height - room.height), 9))
         self.explanation_line.display = self.size.height >= LOW
         self._draw_around()
-        self.histogram.refresh()
 
     @on(HeadMap.Moved)
     def _moved(self) -> None:

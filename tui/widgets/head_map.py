@@ -202,18 +202,11 @@ class HeadMap(CellGrid):
 
     def _levels_of(self, shown: MeasureMap) -> NDArray[np.uint8]:
         """Compute the levels of all cells, (layers, heads of the widest layer)."""
-        found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
-        if self.scale is not None:
-            found = self.scale.levels(shown.values, self.ink, len(self.glyphs))
-        kinds = np.array(
-            [ABSENT if cell is None else _UNDEFINED if cell == "" else 0 for cell in shown.cells], np.uint8
-        )
-        flat = np.where(kinds > 0, kinds, found)
+        kinds = np.array([ABSENT if cell is None else _UNDEFINED if cell == "" else 0 for cell in shown.cells])
+        known = ABSENT if self.scale is None else self.scale.levels(shown.values, self.ink, len(self.glyphs))
+        heads = np.array([layer.heads for layer in self.rows])
         levels = np.full(self.extent, _OUTSIDE, dtype=np.uint8)
-        start = 0
-        for row, layer in enumerate(self.rows):
-            levels[row, : layer.heads] = flat[start : start + layer.heads]
-            start += layer.heads
+        levels[np.arange(self.grid.columns) < heads[:, None]] = np.where(kinds > 0, kinds, known)
         return levels
 
     def row_name(self, line: int) -> str:
@@ -221,12 +214,9 @@ class HeadMap(CellGrid):
         is_shared = self.grid.is_halved and self.cursor[0] in self.rows_on(line)
         return str(self.rows[self.cursor[0]].name) if is_shared else self.grid.lines[line].text
 
-    def heading(self) -> list[Segment]:
-        """Paint the numbers of heads."""
-        plain, set_off = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
-        text, marked = self.grid.header(self.cursor[1])
-        before, number, after = text[: marked.start], text[marked.start : marked.stop], text[marked.stop :]
-        return [Segment(before, plain), Segment(number, set_off), Segment(after, plain)]
+    def heading(self) -> tuple[str, range]:
+        """Return the numbers of heads."""
+        return self.grid.header(self.cursor[1])
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint the cells of a layer, or of two; nothing beside a heading."""
@@ -275,9 +265,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         super().__init__()
         self._head_map = head_map
         self._label_of: Callable[[Head], Sequence[str]] = lambda _: ()
-        self._labels: Mapping[Head, Sequence[str]] = {}
         self._numbers: Mapping[Head, str] = {}
-        self._followed: tuple[object, ...] = ()
         self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
 
     def follow(self, label_of: Callable[[Head], Sequence[str]]) -> None:
@@ -287,24 +275,8 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         ----------
         label_of : gives the labels of a head, in full and shorter.
         """
-        shown, head, self._label_of = self._head_map.shown, self._head_map.head, label_of
-        self._lists = ((), ()) if shown is None else shown.extremes(self.size.height)
-        heads = list(chain(*self._lists))
-        self._labels = {each: label_of(each) for each in heads}
-        names = [head_text(each, self._head_map.stacks) for each in heads]
-        cells = [None if shown is None else shown.cell(each) for each in heads]
-        values = [fit_number(cell, 7) if isinstance(cell, int | float) else "" for cell in cells]
-        longest = [max(map(len, texts), default=0) for texts in (names, values)]
-        texts = (f"{name:<{longest[0]}} {value:>{longest[1]}} " for name, value in zip(names, values, strict=True))
-        self._numbers = dict(zip(heads, texts, strict=True))
-        followed = (self._lists, shown, head, self._labels)
-        if followed != self._followed:
-            self._followed = followed
-            self.refresh()
-
-    def on_resize(self) -> None:
-        """List as many heads as there is room for."""
-        self.follow(self._label_of)
+        self._label_of = label_of
+        self.refresh()
 
     @property
     def _columns(self) -> int:
@@ -321,6 +293,19 @@ class ExtremeHeads(StyledWidget, can_focus=False):
             lines = ["smallest", *smallest] if column else ["largest", *largest]
         return lines[y] if y < len(lines) and largest else None
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; choose the heads and format their values once for all of them."""
+        shown = self._head_map.shown
+        self._lists = ((), ()) if shown is None else shown.extremes(self.size.height)
+        heads = list(chain(*self._lists))
+        names = [head_text(each, self._head_map.stacks) for each in heads]
+        cells = [None if shown is None else shown.cell(each) for each in heads]
+        values = [fit_number(cell, 7) if isinstance(cell, int | float) else "" for cell in cells]
+        longest = [max(map(len, texts), default=0) for texts in (names, values)]
+        texts = (f"{name:<{longest[0]}} {value:>{longest[1]}} " for name, value in zip(names, values, strict=True))
+        self._numbers = dict(zip(heads, texts, strict=True))
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Paint a line of each list."""
         plain = self.get_component_rich_style("extremes--label")
@@ -335,7 +320,7 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         is_here = entry == self._head_map.head
         style = self.get_component_rich_style("extremes--cursor" if is_here else "extremes--head")
         number = self._numbers[entry]
-        label = first_fitting(max(width - len(number) - 1, 1), *self._labels[entry], "")
+        label = first_fitting(max(width - len(number) - 1, 1), *self._label_of(entry), "")
         yield Segment(number, style)
         yield Segment(f"{label:{max(width - len(number), 0)}}", plain)
 
@@ -356,7 +341,7 @@ _DIGITS = 3
 
 
 class Histogram(StyledWidget, can_focus=False):
-    """Bars that count the heads by value; the scale below explains the map's colours."""
+    """Bars that count the heads of a map by value; the scale below explains the map's colours."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"histogram--bar", "histogram--cursor", "histogram--label"}
@@ -372,17 +357,7 @@ class Histogram(StyledWidget, can_focus=False):
     def __init__(self, head_map: HeadMap) -> None:
         super().__init__()
         self._head_map = head_map
-        self._followed: tuple[object, ...] = ()
         self._lines: list[Strip] = []
-
-    def follow(self) -> None:
-        """Show what the map shows now; repaint the scale alone if only the cursor's value has changed."""
-        head_map = self._head_map
-        before, self._followed = self._followed, (head_map.shown, head_map.scale, head_map.value)
-        if before[:2] != self._followed[:2]:
-            self.refresh()
-        elif before != self._followed:
-            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; draw the bars once for all of them."""

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 
 from tui.drawing.lens_map import LensMap
-from tui.drawing.levels import Ink, Levels
+from tui.drawing.levels import Ink, Levels, levels_between
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import legible_styles
 from tui.drawing.text import fit, label
@@ -137,14 +138,14 @@ class LensGrid(CellGrid):
         assert self.shown is not None
         return "" if line % self.cell[1] else self.shown.layers[self.rows_on(line)[0]]
 
-    def heading(self) -> Iterator[Segment]:
-        """Paint the tokens of the sentence."""
+    def heading(self) -> tuple[str, range]:
+        """Return the tokens of the sentence."""
         assert self.shown is not None
-        plain, marked = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
-        yield Segment(" " * self._tokens_in_view.start * self.cell[0])
+        text, marked = " " * self._tokens_in_view.start * self.cell[0], range(0)
         for token in self._tokens_in_view:
-            style = marked if token == self.cursor[1] else plain
-            yield Segment(f" {fit(label(self.shown.tokens[token]), self.cell[0] - 1)}", style)
+            start, text = len(text), f"{text} {fit(label(self.shown.tokens[token]), self.cell[0] - 1)}"
+            marked = range(start, len(text)) if token == self.cursor[1] else marked
+        return text, marked
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint one of the likeliest tokens of each cell, or its number; nothing between two layers."""
@@ -173,16 +174,12 @@ class LensGrid(CellGrid):
             return self._scale.cells[min(level, len(self._scale.cells) - 1)][0]
         return _SHADES[min(level * (len(_SHADES) - 1) // (Ink.SHADES.levels - 1), len(_SHADES) - 1)]
 
-    def legend(self) -> list[Segment]:
+    def legend(self) -> Text:
         """Return all levels between the numbers at both ends."""
-        if self.shown is None:
-            return []
-        high, signs, styles = brief_number(self._scale.largest), _SHADES, self.level_styles
-        low, high = (f"-{high}", f"+{high}") if self._scale.is_signed else ("0", high)
+        high = brief_number(self._scale.largest)
         if self._scale.is_signed:
-            signs = "".join(self._scale.cells)
-        levels = [Segment(" ", Style(bgcolor=style.bgcolor)) for style in styles]
-        return [Segment(f"{low} "), *(levels if len(styles) > 1 else [Segment(signs)]), Segment(f" {high}")]
+            return levels_between(f"-{high}", self.level_styles, "".join(self._scale.cells), f"+{high}")
+        return levels_between("0", self.level_styles, _SHADES, high)
 
     def action_page(self, pages: float) -> None:
         """Move down by the layers in view, less one."""

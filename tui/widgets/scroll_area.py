@@ -151,8 +151,8 @@ class CellGrid(ScrollArea, can_focus=True):
         """Choose the size of the cells, and of all that can be scrolled, for the widget's size and the theme."""
         raise NotImplementedError
 
-    def heading(self) -> Iterable[Segment]:
-        """Paint the labels above the cells."""
+    def heading(self) -> tuple[str, range]:
+        """Return the labels above the cells, and which of their characters are the label of the cursor's column."""
         raise NotImplementedError
 
     def row_name(self, line: int) -> str:
@@ -210,23 +210,18 @@ class CellGrid(ScrollArea, can_focus=True):
         line, left = y - 1 + self.scroll_offset.y, self.scroll_offset.x
         if self.is_empty:
             return self.message_line(self.message, y, plain)
+        marked = self.get_component_rich_style("area--label-cursor")
         name, style, cells = "", plain, Strip(())
         if y == 0:
-            cells = Strip(self.heading())
+            text, at = self.heading()
+            parts = (text[: at.start], plain), (text[at.start : at.stop], marked), (text[at.stop :], plain)
+            cells = Strip(Segment(*part) for part in parts)
         elif line < self.virtual_size.height - 1:
             name, cells = self.row_name(line), Strip(self.paint_cells(line))
-            style = (
-                self.get_component_rich_style("area--label-cursor") if self.cursor[0] in self.rows_on(line) else plain
-            )
+            style = marked if self.cursor[0] in self.rows_on(line) else plain
         gap = Segment(" " * (self.name_width - cell_len(name)), plain)
         row = Segment.simplify([Segment(name, style), gap, *cells.crop(left, left + self.room)])
         return Strip(row).adjust_cell_length(width, Style(bgcolor=plain.bgcolor))
-
-    def repaint(self, *cells: tuple[int, int]) -> None:
-        """Repaint the rows of some cells, and the labels above them."""
-        width, top = self.outer_size.width, 1 - self.scroll_offset.y
-        lines = [self.lines_of_row(row) for row in {row for row, _ in cells}]
-        self.refresh(Region(0, 0, width, 1), *(Region(0, top + each.start, width, len(each)) for each in lines))
 
     def on_resize(self) -> None:
         """Choose cells for the new size."""
@@ -245,7 +240,9 @@ class CellGrid(ScrollArea, can_focus=True):
         """Put the cursor on the nearest cell and bring it into view."""
         before, self.cursor = self.cursor, self.nearest(row, column)
         if before != self.cursor and not self.is_empty:
-            self.repaint(before, self.cursor)
+            width, top = self.outer_size.width, 1 - self.scroll_offset.y
+            lines = map(self.lines_of_row, {before[0], self.cursor[0]})
+            self.refresh(Region(0, 0, width, 1), *(Region(0, top + each.start, width, len(each)) for each in lines))
             self.reveal()
 
     def go(self, row: int, column: int) -> None:

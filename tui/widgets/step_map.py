@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 
 from tui.drawing.cells import merged_cells
-from tui.drawing.levels import NOT_FINITE
+from tui.drawing.levels import NOT_FINITE, levels_between
 from tui.drawing.measure_map import MeasureScale, glyphs_of
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import write_apart
@@ -149,15 +149,11 @@ class StepMap(CellGrid):
         row, inner = divmod(line, self.cell[1])
         return "" if inner else self.shown.rows[row]
 
-    def heading(self) -> list[Segment]:
+    def heading(self) -> tuple[str, range]:
         """Write as many steps as stand apart, that of the cursor and the last before others."""
-        plain, marked = (self.get_component_rich_style(f"area--label{end}") for end in ("", "-cursor"))
         count, width = len(self._columns), self.cell[0]
         order = self.columns_before(self.cursor[1]), count - 1, *range(count - 1)
-        labels = ((place * width, self.shown.steps[self._columns[place]]) for place in order)
-        line, first = write_apart(labels, count * width)
-        texts = line[: first.start], line[first.start : first.stop], line[first.stop :]
-        return [Segment(text, style) for text, style in zip(texts, (plain, marked, plain), strict=True)]
+        return write_apart(((place * width, self.shown.steps[self._columns[place]]) for place in order), count * width)
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint a line of a row's cells."""
@@ -172,18 +168,11 @@ class StepMap(CellGrid):
     def legend(self) -> Text:
         """Return the levels between the smallest and the largest value; empty without values."""
         scale = self.shown.scale
-        text = Text()
         if scale is None:
-            return text
-        styles, glyphs = self._styles(scale), self._glyphs(scale, 1)
-        low = -scale.high if scale.is_signed else scale.low
-        text.append(f"{brief_number(low if abs(low) > _NOTHING * scale.high else 0.0, 3)} ")
-        if len(styles) > 1:
-            for style in styles:
-                text.append(" ", Style(bgcolor=style.bgcolor))
-        else:
-            text.append("".join(glyphs))
-        return text.append(f" {brief_number(scale.high, 3)}")
+            return Text()
+        low = scale.low if abs(scale.low) > _NOTHING * scale.high else 0.0
+        signs = "".join(self._glyphs(scale, 1))
+        return levels_between(brief_number(low, 3), self._styles(scale), signs, brief_number(scale.high, 3))
 
     def _glyphs(self, scale: MeasureScale, width: int) -> tuple[str, ...]:
         """Return what is written in a cell of each level; without signs the lowest is blank, as no cell is missing."""
