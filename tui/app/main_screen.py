@@ -253,7 +253,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of long work, and nothing once it is done."""
         bar = progress_bar(progress) if self.has_class("-framed") else ""
-        self.top_line.show_progress("" if progress.finished else f"{bar} {progress_text(progress)}".lstrip())
+        self.top_line.progress = "" if progress.finished else f"{bar} {progress_text(progress)}".lstrip()
 
     # --- the focus
 

@@ -131,7 +131,7 @@ class SurveyExplorer(TerminalApp):
             self.main.key_line.show_message(str(error))
 
     def _show_progress(self, progress: Progress) -> None:
-        self.main.top_line.show_progress("" if progress.finished else progress_text(progress))
+        self.main.top_line.progress = "" if progress.finished else progress_text(progress)
 
     # --- keys
 

@@ -53,16 +53,16 @@ def progress_text(progress: Progress) -> str:
     return " · ".join(filter(None, (amount, progress.note, time_left(progress))))
 
 
-def progress_bar(progress: Progress, cells: int = 8) -> str:
-    """Draw progress as a bar; empty if its end is unknown.
+def progress_bar(progress: Progress) -> str:
+    """Draw progress as a bar of eight cells; empty if its end is unknown.
 
     Examples
     --------
     >>> progress_bar(Progress("sweep", 9, 12, "layers")), progress_bar(Progress("", 1, 1000, "layers"))
     ('▮▮▮▮▮▮▯▯', '▯▯▯▯▯▯▯▯')
     """
-    full = progress.done * cells // progress.total if progress.total else 0
-    return "▮" * min(full, cells) + "▯" * (cells - full) if progress.total else ""
+    full = 8 * progress.done // progress.total if progress.total else 0
+    return "▮" * min(full, 8) + "▯" * (8 - full) if progress.total else ""
 
 
 def progress_sentence(progress: Progress) -> str:

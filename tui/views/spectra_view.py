@@ -45,7 +45,7 @@ class SpectraPane(Pane):
     foot_keys: ClassVar[Mapping[str, str]] = {"app.scale": "Scale"}
 
     def __init__(self) -> None:
-        self.graph = SpectraView(name="spectra")
+        self.graph = SpectraView()
         self.left_out_line = LineOfText(classes="pane-left-out")
         super().__init__(self.graph, self.left_out_line)
         self._epsilon: float | None = None

@@ -484,7 +484,7 @@ class Views(Container):
         """Show or hide the baseline of chance in the spectra in view."""
         pane = self.active if isinstance(self.active, ComparePane) else self.spectra
         if pane.graph.display and (pane is not self.spectra or self._shows_spectra):
-            pane.graph.toggle_baseline()
+            pane.graph.has_baseline = not pane.graph.has_baseline
         elif self.active is self.spectra:
             self.post_message(Notice("only spectra of a head or a layer show chance; choose one"))
         else:

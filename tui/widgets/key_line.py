@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import ActiveBinding, Binding
-from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 from textual.screen import Screen
 from textual.widget import Widget
@@ -117,8 +116,9 @@ class KeyLine(Widget, can_focus=False):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
         words: dict[str, str] = {}
         for node in (screen.focused or screen).ancestors_with_self:
-            words = {**words, **_foot_keys(node), **words}
-        last = _foot_keys(self.app)
+            for name, word in getattr(node, "foot_keys", {}).items():
+                words.setdefault(name, word)
+        last: Mapping[str, str] = getattr(self.app, "foot_keys", {})
         others = (name for name, (binding, _) in found.items() if binding.show and name not in words)
         for name in (*(name for name in words if name not in last), *others, *last):
             if name in found and not self.leaves_out(name):
@@ -165,9 +165,3 @@ class KeyLine(Widget, can_focus=False):
             if left <= column < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
             left += key.width + len(GAP)
-
-
-def _foot_keys(node: DOMNode) -> Mapping[str, str]:
-    """Return the words of the keys shown while a node or its content has the focus, by their bindings' ids."""
-    words: Mapping[str, str] = getattr(node, "foot_keys", {})
-    return words

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.containers import Vertical
 from textual.content import Content
+from textual.reactive import reactive
 from textual.widgets import Static
 
 from tui.drawing.titles import Title
@@ -38,19 +39,15 @@ class Line(Static):
 class TopLine(Line):
     """What is open, and at the right what is being worked on; as that changes often, it lays nothing out anew."""
 
+    progress: reactive[str] = reactive("")
+    """What is being worked on; empty for nothing."""
+
     def __init__(self) -> None:
         super().__init__(classes="top-line")
-        self.progress = ""
-
-    def show_progress(self, text: str) -> None:
-        """Change what is being worked on; an empty text stands for nothing."""
-        if (new := text.translate(_PICTURES)) != self.progress:
-            self.progress = new
-            self.refresh()
 
     def render(self) -> Content:
         """Cut what is open where both do not fit."""
-        right = f"  {self.progress}" if self.progress else ""
+        right = f"  {self.progress.translate(_PICTURES)}" if self.progress else ""
         room = max(self.content_size.width - cell_len(right), 0)
         left = Content.from_rich_text(self.shown).truncate(room, ellipsis=True, pad=True)
         return left + Content.styled(right, "$text-muted")
@@ -66,23 +63,14 @@ class TitleLine(Line):
     def show_title(self, title: Title) -> None:
         """Write as much of a title as fits, now and whenever the width changes."""
         self._title = title
-        self.show(title.fit(self._room))
-        if isinstance(self.parent, Frame):
-            self.parent.write_title(title)
-
-    def refresh_title(self) -> None:
-        """Fit the title to the current width."""
-        self.show_title(self._title)
-
-    @property
-    def _room(self) -> int:
-        """Cells of the line; of the frame around it where the frame shows the title instead."""
-        around = self.parent
-        return self.content_size.width or (around.content_size.width if isinstance(around, Frame) else 0)
+        frame = self.parent if isinstance(self.parent, Frame) else None  # a frame that shows the title hides this line
+        self.show(title.fit(self.content_size.width or (0 if frame is None else frame.content_size.width)))
+        if frame is not None:
+            frame.write_title(title)
 
     def on_resize(self) -> None:
         """Fit the title to the new width."""
-        self.refresh_title()
+        self.show_title(self._title)
 
 
 class Frame(Vertical):
@@ -133,7 +121,7 @@ class Frame(Vertical):
 
     def on_resize(self) -> None:
         """Fit the title to the new width."""
-        self.title_line.refresh_title()
+        self.title_line.on_resize()
 
 
 def _styled(text: Text, style: str) -> Content:

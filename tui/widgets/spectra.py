@@ -14,6 +14,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -48,15 +49,15 @@ _AIRY = 8
 
 
 class SpectraView(PlotArea, can_focus=True):
-    """Shows up to six curves, each below a line of words, with a cursor that moves along and between them.
+    """Shows the curves of up to six matrices, each below a line of words, with a cursor along and between them.
 
     Attributes
     ----------
+    has_baseline : whether the values by chance are shown.
     is_at_distance : whether the arrow keys change the distance of QK.
     scale : of the next curves: linear from zero, or logarithmic over at most six decades.
     """
 
-    MOST = 6
     COMPONENT_CLASSES: ClassVar[set[str]] = {"spectra--message", "spectra--name", "spectra--name-cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h", "move(-1)", "Previous singular value", show=False, id="spectra.previous"),
@@ -77,6 +78,8 @@ class SpectraView(PlotArea, can_focus=True):
     }
     """
 
+    has_baseline: reactive[bool] = reactive(True)
+
     @dataclass
     class DistanceMoved(Message):
         """The user changes the distance between query and key, by a number of tokens."""
@@ -86,14 +89,13 @@ class SpectraView(PlotArea, can_focus=True):
     class CursorMoved(Message):
         """The cursor is on another value, or its value has changed with the curves."""
 
-    def __init__(self, *, name: str | None = None) -> None:
-        super().__init__(name=name)
+    def __init__(self) -> None:
+        super().__init__(name="spectra")
         self.is_at_distance = False
         self._curves: tuple[Curve, ...] = ()
         self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
         self.scale: Scale = "log"
-        self._baseline = True
         self._message = ""
         self._room = Size(0, 0)
         self._grid: Grid | None = None
@@ -102,15 +104,10 @@ class SpectraView(PlotArea, can_focus=True):
         self._label_width = 0
         self._painted: dict[int, list[Strip]] = {}
 
-    def on_mount(self) -> None:
-        """Redraw when the theme changes what the terminal can show."""
-        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-
     def show(self, curves: Sequence[Curve]) -> None:
         """Show other curves; the cursor keeps its matrix and number if they exist."""
-        known = {name: place for place, name in enumerate(_CIRCUITS)}
-        drawable = [curve for curve in curves if curve.values.size][: self.MOST]
-        self._curves = tuple(sorted(drawable, key=lambda curve: known.get(curve.matrix, len(known))))
+        drawable = (curve for curve in curves if curve.values.size)
+        self._curves = tuple(sorted(drawable, key=lambda curve: _CIRCUITS.index(curve.matrix)))
         self._message = ""
         self._arrange()
         if self._curves:
@@ -147,25 +144,13 @@ class SpectraView(PlotArea, can_focus=True):
         """The singular value under the cursor; NaN without one."""
         return float(self._curves[self._selected].values[self._at]) if self._curves else float("nan")
 
-    def toggle_baseline(self) -> None:
-        """Show or hide the values by chance."""
-        self._baseline = not self._baseline
-        self._draw()
-
-    def move_to(self, matrix: str, index: int) -> None:
-        """Move to the nearest value of a matrix, by its number from one; ignore a matrix that is not shown."""
-        if matrix in self.matrices:
-            self._move(self.matrices.index(matrix), index - 1)
-
     def line_sign(self, number: int) -> tuple[str, Style]:
         """Return the sign and style of a plot's line, for a legend."""
         return SIGNS[number], self.line_style(number)
 
     def readout(self, width: int = 120) -> str:
         """Describe the value under the cursor in a line of ``width`` cells."""
-        if not self._curves:
-            return ""
-        return escape_text(read_value(self._curves[self._selected], self._at, width))
+        return read_value(self._curves[self._selected], self._at, width) if self._curves else ""
 
     def _has_curves(self) -> bool:
         """Return whether there are curves; tell the user if not."""
@@ -287,9 +272,9 @@ class SpectraView(PlotArea, can_focus=True):
         label = self.get_component_rich_style("plot--label")
         is_selected = number == self._selected
         name = self.get_component_rich_style("spectra--name-cursor" if is_selected else "spectra--name")
-        yield Segment(f" {escape_text(curve.matrix)} ", name), Segment(f" {self._words(curve, span, area)}", label)
+        yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, span, area)}", label)
         cursor, across = self._at if is_selected else None, self._across(area)
-        plot = draw_plot(curve, span, across, rows, baseline=self._baseline, cursor=cursor)
+        plot = draw_plot(curve, span, across, rows, baseline=self.has_baseline, cursor=cursor)
         ticks = {row_of(tick, span, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
         for row in range(rows):
             yield self.paint_row(f"{ticks.get(row, '│'):>{left}}" if left else "", plot, row)
@@ -304,8 +289,8 @@ class SpectraView(PlotArea, can_focus=True):
 
     def _words(self, curve: Curve, span: Span, area: Region) -> str:
         span_text = "" if self._left(area) else f"{brief_number(span.foot, 3)}…{brief_number(span.top, 3)} "
-        words = escape_text(span_text + curve.summary)
-        room = max(area.width - cell_len(escape_text(curve.matrix)) - 4, 0)
+        words = span_text + curve.summary
+        room = max(area.width - len(curve.matrix) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:
             words = " ".join(fewer[:-2])  # a number goes with its name, and never in part
         return fit(words, room)
