@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 from unicodedata import category
 
@@ -290,7 +291,8 @@ class Flow:
         return min(self.lines[y], key=lambda piece: abs(piece.x + piece.width / 2 - middle)).token
 
 
-def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
+@lru_cache(maxsize=4)
+def flow(labels: tuple[str, ...], width: int, gap: int) -> Flow:
     """Break tokens into lines of ``width`` cells; a token longer than a line is broken.
 
     Parameters
@@ -300,7 +302,7 @@ def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
 
     Examples
     --------
-    >>> [[piece.text for piece in line] for line in flow(["The", " cat", " sat"], 9, 1).lines]
+    >>> [[piece.text for piece in line] for line in flow(("The", " cat", " sat"), 9, 1).lines]
     [['The', ' cat'], [' sat']]
     """
     width = max(width, gap + 2)

@@ -63,7 +63,6 @@ class TokenText(ItemArea):
         self._cells: tuple[str, ...] = ()
         self._styles: tuple[Style, ...] = ()
         self._flow: Flow = flow((), 80, 1)
-        self._laid_out_for: object = None
         self._message = ""
         self.cursor: int = 0
 
@@ -86,9 +85,7 @@ class TokenText(ItemArea):
         """
         self._labels, self._special, self._levels = labels, special, levels
         self._cells, self._styles, self.cursor = cells, styles, cursor
-        self._lay_out()
-        self.refresh()
-        self.reveal()
+        self.on_resize()
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the tokens, or nothing."""
@@ -97,8 +94,6 @@ class TokenText(ItemArea):
 
     def count_lines(self, labels: tuple[str, ...], width: int, most: int) -> int | None:
         """Count the lines that all tokens take in a pane; None if they are more than ``most``."""
-        if sum(map(len, labels)) > width * most:
-            return None
         lines = len(flow(labels, width - 3, self._gap).lines)
         return lines if lines <= most else None
 
@@ -107,22 +102,11 @@ class TokenText(ItemArea):
         """Cells after a token: the bar or brackets, and the glyphs of its level."""
         return 1 if self.ink is Ink.COLOUR else 4 if sends_ascii_only(self.app) else 3
 
-    def _lay_out(self) -> None:
-        """Break the tokens into lines, unless nothing that it depends on has changed.
-
-        The scrollbar's column is always kept free, so that lines do not change when it appears.
-        """
+    def on_resize(self) -> None:
+        """Break the tokens into lines, beside a column for the scrollbar, so that they stay when it appears."""
         width = max(self.size.width - 1, 0)
-        wanted = (self._labels, width, self._gap)
-        if wanted == self._laid_out_for:
-            return
-        self._laid_out_for = wanted
         self._flow = flow(self._labels, width, self._gap)
         self.virtual_size = Size(width, len(self._flow.lines) if self._labels else 0)
-
-    def on_resize(self) -> None:
-        """Break the lines for the new width."""
-        self._lay_out()
         self.refresh()
         self.reveal()
 
@@ -215,9 +199,8 @@ class TokenLine(Widget, can_focus=False):
 
     def show(self, found: Sentence | EngineError | None, at: int) -> None:
         """Show the tokens near a place of the text, or the error instead; None shows an empty line."""
-        if (found, at) != (self._found, self._at):
-            self._found, self._at = found, at
-            self.refresh()
+        self._found, self._at = found, at
+        self.refresh()
 
     def render(self) -> Text:
         """Write the tokens."""

@@ -172,7 +172,7 @@ def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
     labels = ["The", " 日本", "語", "é", " " + "長" * 12, "x", "∅"]
     for width in range(6, 40):
         for gap in (1, 3):
-            broken = flow(labels, width, gap)
+            broken = flow(tuple(labels), width, gap)
             assert ["".join(p.text for line in broken.lines for p in line if p.token == n) for n in range(7)] == labels
             for y, line in enumerate(broken.lines):
                 x = 0

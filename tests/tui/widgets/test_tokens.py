@@ -44,19 +44,7 @@ def test_a_decoders_extra_first_token_is_marked_as_added() -> None:
     assert [each.kind for each in of_all] == ["added", "text", "text", "special"]
 
 
-def test_the_strip_shows_the_token_at_the_cursor_and_the_count() -> None:
-    words = tuple(f" word{number}" for number in range(200))
-    sentence = Sentence("".join(words), tuple(range(200)), words, 200, (Spelling("text"),) * 200, limit=512)
-    for width in (30, 60, 120):
-        for at in (0, 700, len(sentence.text)):
-            strip = token_strip(sentence, width, at=at)
-            assert strip.cell_len == width
-            assert strip.plain.endswith("200/512 tokens")
-        assert " word199│" in strip.plain
-        assert "word0│" in token_strip(sentence, width).plain
-
-
-def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
+def test_the_strip_counts_and_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
     sentence = Sentence(
         "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
         tuple(range(16)),
@@ -70,7 +58,11 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
         (6, "│ cat"), (13, "中₁│中₂│中₃│"), (14, "│文"), (18, " café│"), (27, "│ and"), (34, "«[CLS]»"), (47, "│word"),
         (55, "start"),
     ):  # fmt: skip
-        assert token in token_strip(sentence, 48, at=at).plain, at
+        strip = token_strip(sentence, 48, at=at)
+        assert token in strip.plain, at
+        assert strip.cell_len == 48
+        assert strip.plain.endswith("16 tokens")
+    assert token_strip(sentence, 48).plain.startswith("‹[CLS]›│The│")
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
