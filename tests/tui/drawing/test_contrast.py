@@ -45,29 +45,10 @@ VIEWS = {
 TERMINALS = {"truecolor": "truecolor", "256": ""}
 """The COLORTERM of a terminal of so many colours, in rich's words."""
 
-NAMED = (
-    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
-    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
-    (255, 255, 255),
-)  # fmt: skip
-"""The sixteen colours as xterm shows them (XTerm-col.ad)."""
-
 
 def shown(colour: Color, colours: str) -> tuple[int, int, int]:
-    """Give what a terminal of so many colours shows of a colour (xterm's 256colres.h)."""
-    sent = colour.downgrade(COLOR_SYSTEMS[colours])
-    if sent.triplet is not None:
-        red, green, blue = sent.triplet
-        return red, green, blue
-    assert sent.number is not None
-    if sent.number < 16:
-        return NAMED[sent.number]
-    if sent.number >= 232:
-        grey = 8 + 10 * (sent.number - 232)
-        return grey, grey, grey
-    steps = [(sent.number - 16) // 36, (sent.number - 16) // 6 % 6, (sent.number - 16) % 6]
-    red, green, blue = (step and 55 + 40 * step for step in steps)
-    return red, green, blue
+    """Give what a terminal of so many colours shows of a colour."""
+    return colour.downgrade(COLOR_SYSTEMS[colours]).get_truecolor()
 
 
 def contrast(style: Style, colours: str) -> float:
