@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from math import floor, log10
@@ -59,6 +59,20 @@ class Curve:
     is_drawn: bool = True
     cut: int | None = None
 
+    @property
+    def finite(self) -> FloatArray:
+        """All finite values, those by chance and of further curves too."""
+        baseline = () if self.baseline is None else (self.baseline,)
+        every: FloatArray = np.concatenate([self.values, *baseline, *(line.values for line in self.lines)])
+        finite: FloatArray = every[np.isfinite(every)]
+        return finite
+
+    def above(self, low: float) -> Curve:
+        """Return it by how much it exceeds a value, since plots start at zero."""
+        baseline = None if self.baseline is None else self.baseline - low
+        lines = tuple(replace(line, values=line.values - low) for line in self.lines)
+        return replace(self, values=self.values - low, baseline=baseline, lines=lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -99,9 +113,8 @@ def span_of(curve: Curve, scale: Scale) -> Span:
     >>> brief_number(span_of(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").foot)
     '0.01'
     """
-    baseline = () if curve.baseline is None else (curve.baseline,)
-    shown = np.concatenate([curve.values, *baseline, *(line.values for line in curve.lines)])
-    positive = shown[np.isfinite(shown) & (shown > 0)]
+    finite = curve.finite
+    positive = finite[finite > 0]
     if not positive.size:
         return Span(0.0, 0.0)
     top = float(positive.max())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 from rich.segment import Segment
 from textual.geometry import Region
 from textual.strip import Strip
@@ -27,19 +24,12 @@ class StepCurve(PlotArea):
         self._curve: Curve | None = None
         self._steps: tuple[str, ...] = ()
         self._cursor = 0
-        self._low, self._high = 0.0, 1.0
         self._drawn = NOTHING
         self._ticks: dict[int, str] = {}
 
     def show(self, curve: Curve | None, steps: tuple[str, ...], cursor: int) -> None:
         """Draw a curve with the cursor on a checkpoint; None clears it."""
         self._curve, self._steps, self._cursor = curve, steps, cursor
-        if curve is not None:
-            known = [curve.values, *(line.values for line in curve.lines)]
-            known += [] if curve.baseline is None else [curve.baseline]
-            every = np.concatenate(known)
-            finite = every[np.isfinite(every)]
-            self._low, self._high = min(float(finite.min(initial=0.0)), 0.0), float(finite.max(initial=0.0))
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -47,17 +37,13 @@ class StepCurve(PlotArea):
         rows = self.size.height - 1
         self._drawn, self._ticks = NOTHING, {}
         if self._curve is not None and rows > 0:
-            span = Span(self._high - self._low, 0.0)
-            ticks = (self._high, self._low) if self._low < 0 else ticks_of(span, max(rows // 2, 2)) or (0.0,)
-            self._ticks = {row_of(each - self._low, span, rows): brief_number(each, 3) for each in ticks}
-            self._drawn = draw_plot(self._lifted(self._curve), span, self._room, rows, cursor=self._cursor)
+            finite = self._curve.finite
+            low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
+            span = Span(high - low, 0.0)
+            ticks = (high, low) if low < 0 else ticks_of(span, max(rows // 2, 2)) or (0.0,)
+            self._ticks = {row_of(each - low, span, rows): brief_number(each, 3) for each in ticks}
+            self._drawn = draw_plot(self._curve.above(low), span, self._room, rows, cursor=self._cursor)
         return super().render_lines(crop)
-
-    def _lifted(self, curve: Curve) -> Curve:
-        """Return the curve above its lowest number, since plots start at zero."""
-        lines = tuple(replace(line, values=line.values - self._low) for line in curve.lines)
-        baseline = None if curve.baseline is None else curve.baseline - self._low
-        return replace(curve, values=curve.values - self._low, baseline=baseline, lines=lines)
 
     @property
     def _left(self) -> int:
