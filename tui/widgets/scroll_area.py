@@ -296,7 +296,7 @@ class CellGrid(ScrollArea, can_focus=True):
 
 
 class ItemArea(ScrollArea, can_focus=True):
-    """Items in reading order, with a cursor that follows the mouse.
+    """Items in reading order, with a cursor on one of them.
 
     Attributes
     ----------
@@ -309,8 +309,6 @@ class ItemArea(ScrollArea, can_focus=True):
     def __init__(self, *, name: str) -> None:
         super().__init__(name=name)
         self.cursor: int | None = None
-        self.is_under_mouse = False
-        """Whether moving the mouse put the cursor where it is; then the next click only goes there."""
 
     def item_at(self, x: int, y: int) -> int | None:
         """Return the item at a column and a line of everything that can be scrolled."""
@@ -320,25 +318,14 @@ class ItemArea(ScrollArea, can_focus=True):
         """Move the cursor to an item, and post that."""
         raise NotImplementedError
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Move the cursor to the item under the mouse."""
-        before = self.cursor
-        self.is_under_mouse |= self._follow(event) not in (None, before)
-
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the clicked item; if keys or a click put it there before, enter the item."""
-        before = None if self.is_under_mouse else self.cursor
-        self.is_under_mouse = False
-        if self._follow(event) == before is not None:
-            self.post_message(self.Entered())
-
-    def _follow(self, event: events.MouseEvent) -> int | None:
-        """Move the cursor to the item at the mouse, and give its number."""
+        """Move the cursor to the clicked item, or enter the item if the cursor is there already."""
         offset = event.get_content_offset(self)
         item = None if offset is None else self.item_at(offset.x, offset.y + self.scroll_offset.y)
-        if item is not None:
+        if item is not None and item == self.cursor:
+            self.post_message(self.Entered())
+        elif item is not None:
             self.go(item)
-        return item
 
 
 class WholeCellBars(ScrollBarRender):

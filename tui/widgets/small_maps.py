@@ -57,7 +57,7 @@ class SmallMaps(ItemArea):
         super().__init__(name="small maps")
         self.maps: Mapping[int, PooledMap] = {}
         self._tiles = Tiles(0, 1, 0, 0, 1, 1, 1)
-        self._names: tuple[str, ...] = ()
+        self._names: Sequence[str] = ()
         self._levels: dict[int, NDArray[np.uint8]] = {}
         self._message = ""
         self._chosen_scale: Scale | None = None
@@ -73,9 +73,7 @@ class SmallMaps(ItemArea):
         self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], scale: Scale | None = None
     ) -> None:
         """Show maps by the number of the head, in blocks of the size that the tiles are for; others may follow."""
-        names, is_same = tuple(names), self.maps is maps and (self._tiles, self._chosen_scale) == (tiles, scale)
-        if is_same and names == self._names:
-            return
+        is_same = self.maps is maps and (self._tiles, self._chosen_scale) == (tiles, scale)
         self._tiles, self._names, self.maps, self._message, self._chosen_scale = tiles, names, maps, "", scale
         self._measure()
         self.refresh()
@@ -124,13 +122,12 @@ class SmallMaps(ItemArea):
         """Explain the levels in a line."""
         block = self._tiles.block
         pooled = f"max of {block}×{block}" if block > 1 else ""
-        return legend(self._scaled, self.styles_of_levels(), width, pooled)
+        return legend(Levels(self.scale, self.largest, self.ink), self.styles_of_levels(), width, pooled)
 
     # --- keys and the mouse
 
     def action_step(self, columns: int, rows: int) -> None:
         """Move by tiles, past the end of a row into the next; without a cursor, to the first head."""
-        self.is_under_mouse = False
         self.go(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
 
     def action_page(self, pages: float) -> None:
@@ -186,10 +183,6 @@ class SmallMaps(ItemArea):
             width = self._tiles.columns * self._tiles.pitch[0] - GAP
             self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
 
-    @property
-    def _scaled(self) -> Levels:
-        return Levels(self.scale, self.largest, self.ink)
-
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute the levels once for all of them."""
         self._levels = {}
@@ -198,7 +191,7 @@ class SmallMaps(ItemArea):
     def _levels_of(self, number: int) -> NDArray[np.uint8] | None:
         """Compute a map's levels in the size in which they are drawn, (rows, columns); None before it has come."""
         if number not in self._levels and number in self.maps:
-            levels = self._scaled.of(self.maps[number].values)
+            levels = Levels(self.scale, self.largest, self.ink).of(self.maps[number].values)
             self._levels[number] = levels.repeat(self._tiles.zoom_down, axis=0).repeat(self._tiles.zoom, axis=1)
         return self._levels.get(number)
 

@@ -107,9 +107,6 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
         await pilot.click(keys, offset=(line[4].x + 1, 0))
         await see(pilot, view="text")
         assert lines_of(app).query == largest, "as Enter"
-        await pilot.hover(keys, offset=(1 + keys._flow.lines[0][2].x, 0))
-        await see(pilot, view="text")
-        assert lines_of(app).query == 2
 
 
 async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: TinyModel) -> None:

@@ -55,7 +55,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(tiny_mod
         rows = written(folder, "*-L1-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
         x, y = pane.maps._tiles.origin(2)
-        await pilot.hover(pane.maps, offset=(x + 1, y + 1))
+        await pilot.click(pane.maps, offset=(x + 1, y + 1))
         await see(pilot, selected="L1H2")
         await see(pilot, "enter", view="attention")
         await see(pilot, "A", "unbound:app.tree", "h", selected="L1")
