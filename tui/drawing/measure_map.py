@@ -243,11 +243,6 @@ NO_HEADS = HeadGrid((), 1, 1, 0, 0)
 """The map of no model."""
 
 
-def fewest_lines(layers: Sequence[LayerOutline]) -> int:
-    """Return the lines of a map with one line per layer."""
-    return len(layers) + _count_headings(layers)
-
-
 def _count_headings(layers: Sequence[LayerOutline]) -> int:
     stacks = {layer.stack for layer in layers}
     return len(stacks) if len(stacks) > 1 else 0

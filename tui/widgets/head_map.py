@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, MeasureScale, fewest_lines, glyphs_of, lay_out_heads
+from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, MeasureScale, glyphs_of, lay_out_heads
 from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
@@ -120,16 +121,17 @@ class HeadMap(CellGrid):
         self.lay_out_cells()
 
     def allow(self, room: Size) -> None:
-        """Set the room for the map; two layers share a line only where one line each does not fit."""
+        """Set the room for the map."""
         self._room = room
         self.lay_out_cells()
 
     def cell_area(self, room: Size) -> int:
         """Return the characters per head in a room; 0 where not all heads would be in view."""
-        if not self.rows or room.width < 1 or room.height < 2 or self._is_halved(room):
+        if not self.rows or room.width < 1 or room.height < 2:
             return 0
-        grid = self._grid_in(room, is_halved=False)
-        return grid.width * grid.height if grid.fits(room.width, room.height - 1) else 0
+        grid = self._grid_in(room)
+        is_whole = not grid.is_halved and grid.fits(room.width, room.height - 1)
+        return grid.width * grid.height if is_whole else 0
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
         """Draw a measure; repaint only if it has changed."""
@@ -174,10 +176,9 @@ class HeadMap(CellGrid):
         room = self._room or self.size
         if not self.rows or not room.width:
             return
-        is_halved = self._is_halved(room)
-        grid = self._grid_in(room, is_halved=is_halved)
+        grid = self._grid_in(room)
         if len(grid.lines) > room.height - 1:  # a scrollbar takes a column
-            grid = self._grid_in(Size(room.width - 1, room.height), is_halved=is_halved)
+            grid = self._grid_in(Size(room.width - 1, room.height))
         is_other = grid != self.grid
         self.grid = grid
         self.name_width, self.cell = grid.gutter, (grid.width, grid.height)
@@ -187,12 +188,12 @@ class HeadMap(CellGrid):
             self.call_after_refresh(self.reveal)  # a new size can be scrolled only once it is laid out
             self.post_message(self.LaidOut())
 
-    def _is_halved(self, room: Size) -> bool:
-        return self.has_half_blocks and 1 + fewest_lines(self.rows) > room.height
-
-    def _grid_in(self, room: Size, *, is_halved: bool) -> HeadGrid:
+    def _grid_in(self, room: Size) -> HeadGrid:
+        """Lay the heads out; two layers share a line only where one line each does not fit."""
         is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
-        return lay_out_heads(self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told, is_halved=is_halved)
+        lay_out = partial(lay_out_heads, self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told)
+        grid = lay_out()
+        return lay_out(is_halved=True) if self.has_half_blocks and len(grid.lines) >= room.height else grid
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute the levels once for all of them."""
