@@ -217,8 +217,9 @@ async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
             assert app.focused is app.heatmap
 
 
-async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
-    async with heatmap_of(attention(60)) as (app, pilot):
+@pytest.mark.parametrize("width", [60, 61])
+async def test_the_wheel_scrolls_and_leaves_the_cursor_and_labels_stay_at_the_edges(width: int) -> None:
+    async with heatmap_of(attention(60), size=(width, 20)) as (app, pilot):
         await pilot._post_mouse_events([MouseScrollDown], widget=app.heatmap, offset=(20, 10))
         await pilot.pause()
         assert app.heatmap.cursor == (0, 0)
@@ -227,11 +228,6 @@ async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
         app.assert_nothing_is_stale()
         await press(pilot, "right")
         assert app.picture.line(2).startswith(" 0   The")
-
-
-@pytest.mark.parametrize("width", [60, 61])
-async def test_labels_stay_at_the_edges_while_the_map_scrolls(width: int) -> None:
-    async with heatmap_of(attention(60), size=(width, 20)) as (app, pilot):
         await press(pilot, "G", "end")
         assert app.picture.line(18).startswith("59     .")
         header = [app.picture.line(row) for row in range(2)]

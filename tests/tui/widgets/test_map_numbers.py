@@ -12,7 +12,6 @@ from engine.values.attention import MapWindow, VisibleKeys
 from tests.tui.painted import press
 from tests.tui.widgets.heatmaps import HeatmapApp, attention, heatmap_of, keep_cells_small, map_of, rgb, show
 from tui.drawing.cells import WIDTH, format_weight
-from tui.drawing.ramps import LEGIBLE, contrast
 
 NUMBERS = "unbound:heatmap.numbers"
 
@@ -63,18 +62,6 @@ async def test_zero_is_written_nan_marked_and_a_difference_has_its_sign() -> Non
         await show(pilot, replace(map_of([[1e-3, 5e-4], [2e-7, 1e-12]]), other=np.zeros((2, 2), dtype=np.float32)))
         assert app.picture.line(1).split()[2:] == ["-.001", "-5e-4"]
         assert app.picture.line(2).split()[2:] == ["-2e-7", "~0"]
-
-
-@pytest.mark.parametrize("colours", ["truecolor", ""])
-async def test_numbers_of_the_lowest_level_are_faint_but_legible(colours: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLORTERM", colours)
-    async with heatmap_of(attention(5), size=(80, 20)) as (app, pilot):
-        await press(pilot, NUMBERS)
-        lowest = app.heatmap._styles_now[0]
-        assert lowest == app.heatmap.get_component_rich_style("area--label")
-        assert lowest.color is not None
-        assert lowest.bgcolor is not None
-        assert contrast(lowest.color, lowest.bgcolor) >= LEGIBLE
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

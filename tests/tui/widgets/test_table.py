@@ -169,12 +169,6 @@ async def test_no_number_or_name_of_a_long_table_is_cut() -> None:
         assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.234e-05", "far", "down"]
 
 
-@pytest.mark.parametrize("size", [(12, 3), (1, 1), (200, 50)])
-async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
-    async with table_of(rows(30), size=size) as (_, pilot):
-        await press(pilot, "G", "end", "home", "gg")
-
-
 @pytest.mark.parametrize("width", [14, *range(20, 60, 4)])
 async def test_where_a_column_does_not_fit_no_number_is_cut_and_the_sign_of_sorting_shows(width: int) -> None:
     made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
@@ -225,15 +219,6 @@ def test_scrolling_never_starts_at_chance_if_its_measure_fits_too() -> None:
                 seen = [names[each] for each, cells in made.in_view(left, room) if len(cells) == made.widths[each]]
                 assert names[column] in seen
                 assert not seen[1].endswith("_chance"), (room, column, before)
-
-
-def test_titles_take_two_lines_and_rows_names_shrink_if_that_shows_more() -> None:
-    names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
-    columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
-    two_lines, one_line = fit_columns(columns, 30), fit_columns(columns, 20)
-    assert (two_lines.head, two_lines.widths[:2]) == (2, (len("a rather long name"), len("layer")))
-    assert one_line.head == fit_columns(columns, 60).head == 1, "two lines would show no more"
-    assert one_line.widths[:2] == (20 - 2 - len("from_layer"), len("from_layer"))
 
 
 @pytest.mark.parametrize("room", range(13, 60))
