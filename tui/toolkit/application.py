@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual import events
-from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
@@ -31,7 +30,7 @@ from textual.worker import Worker, WorkerFailed
 from tui.drawing.text import escape_text, fit
 from tui.toolkit.keys import IN_ASCII
 from tui.toolkit.line_filters import AsciiOnly, Colourless, NearestColour, SafeCharacters
-from tui.toolkit.output import Difference, LastFrame
+from tui.toolkit.output import LastFrame, only_difference
 from tui.toolkit.themes import ANSI, OWN, default_theme
 
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
@@ -265,10 +264,7 @@ class TerminalApp(App[None]):
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from the last frame; nothing while the layout is for another size."""
         if screen.outer_size == self.size:
-            drawn: Any = renderable
-            if isinstance(renderable, ChopsUpdate | LayoutUpdate):
-                drawn = Difference(self._last_frame, renderable)
-            super()._display(screen, drawn)
+            super()._display(screen, only_difference(self._last_frame, renderable))
 
     def notify(
         self,

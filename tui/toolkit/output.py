@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console
@@ -99,6 +100,11 @@ class Difference(CompositorUpdate):
     def render_segments(self, console: Console) -> str:
         """Write what differs."""
         return self._frame.difference(self._update, console)
+
+
+def only_difference(frame: LastFrame, update: Any) -> Any:
+    """Wrap an update of the screen so that only what differs is sent; leave anything else."""
+    return Difference(frame, update) if isinstance(update, ChopsUpdate | LayoutUpdate) else update
 
 
 def _pieces(update: ChopsUpdate | LayoutUpdate, system: ColorSystem) -> Iterator[Piece]:
