@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.mathematics.attention import finite_mean
 from engine.surveys.checkpoint_names import CheckpointName
-from engine.surveys.survey_folder import IDENTITY, SurveyFolder, read_made_with
+from engine.surveys.survey_folder import IDENTITY, SurveyFolder, read_made_with, scan_files
 from engine.values.heads import Head
 from engine.values.table import CHANCE, Kind, Table, kind_of
 
@@ -116,7 +116,7 @@ def measures_of(folder: SurveyFolder) -> list[Measure]:
 
     found: dict[str, Measure] = {}
     for table in (each for each in READ_FROM if each in folder.tables):
-        place = next(place for _, place in folder.files(table))
+        place = next(iter(folder.files[table].values()))
         frame, energy = pl.read_parquet(place), (read_made_with(place) or {}).get("energy")
         matrices = tuple(frame["matrix"].unique(maintain_order=True)) if "matrix" in frame.columns else ("",)
         for column in frame.columns:
@@ -140,23 +140,21 @@ class MeasureReader:
 
     Attributes
     ----------
-    folder : the survey.
     measure : what is read.
     """
 
-    folder: SurveyFolder
     measure: Measure
     _known: dict[CheckpointName, tuple[int, polars.DataFrame]] = field(default_factory=dict)  # when written, and rows
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self) -> Iterator[tuple[int, int]]:
+    def read(self, folder: SurveyFolder) -> Iterator[tuple[int, int]]:
         """Read the files that are new or written anew, some at a time, in an order that shows all of a training early.
 
         Yields
         ------
         read, all : numbers of files.
         """
-        places = dict(self.folder.files(self.measure.table))
+        places = folder.files.get(self.measure.table, {})
         written = {checkpoint: place.stat().st_mtime_ns for checkpoint, place in places.items()}
         with self._lock:
             self._known = {each: known for each, known in self._known.items() if written.get(each) == known[0]}
@@ -173,7 +171,7 @@ class MeasureReader:
         import polars as pl
 
         measure = self.measure
-        rows = self.folder.scan(measure.table, places).filter(pl.col("head") != "all")
+        rows = scan_files(places).filter(pl.col("head") != "all")
         if measure.matrix:
             rows = rows.filter(pl.col("matrix") == measure.matrix)
         chance = pl.col(f"{measure.column}{CHANCE}") if measure.has_chance else pl.lit(None)
@@ -206,8 +204,8 @@ def labels_over_steps(
     table = next((name for name in ("patterns", "heads") if name in folder.tables), None)
     if table is None:
         return []
-    places = [folder.file(each, table) for each in checkpoints]
-    rows = folder.scan(table, [place for place in places if place.exists()])
+    files = folder.files[table]
+    rows = scan_files([files[each] for each in checkpoints if each in files])
     if "label" not in rows.collect_schema():
         return []
     labels = {

@@ -8,9 +8,10 @@ its metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -38,7 +39,7 @@ IDENTITY = ("model", "revision", "step")
 
 @dataclass(frozen=True)
 class SurveyFolder:
-    """Where the tables of a survey are.
+    """Where the tables of a survey are; which there are is looked up once.
 
     Attributes
     ----------
@@ -130,20 +131,25 @@ class SurveyFolder:
         return found is not None and bool(json.loads(made_with).items() <= found.items())
 
     @cached_property
+    def files(self) -> dict[str, dict[CheckpointName, Path]]:
+        """The files of each table, by checkpoint."""
+        found = dict[str, dict[CheckpointName, Path]]()
+        for name in sorted(glob("model=*/revision=*/*.parquet", root_dir=self.path)):
+            model, revision, table = (unquote(each) for each in name.split("/"))
+            checkpoint = _checkpoint_named(model.removeprefix("model="), revision.removeprefix("revision="))
+            found.setdefault(table.removesuffix(".parquet"), {})[checkpoint] = self.path / name
+        return found
+
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that some checkpoint has."""
-        return tuple(sorted({each.stem for each in self.path.glob("model=*/revision=*/*.parquet")}))
+        return tuple(sorted(self.files))
 
     @cached_property
     def checkpoints(self) -> tuple[CheckpointName, ...]:
         """The checkpoints that have a table, by model and step."""
-        found = {each.parent for each in self.path.glob("model=*/revision=*/*.parquet")}
-        return tuple(sorted(map(_checkpoint_at, found), key=lambda each: (each.model, each.step or 0, each.revision)))
-
-    def files(self, table: str) -> Iterator[tuple[CheckpointName, Path]]:
-        """Go through the files that hold a table, with the checkpoint of each."""
-        for place in sorted(self.path.glob(f"model=*/revision=*/{table}.parquet")):
-            yield _checkpoint_at(place.parent), place
+        found = {checkpoint for files in self.files.values() for checkpoint in files}
+        return tuple(sorted(found, key=lambda each: (each.model, each.step or 0, each.revision)))
 
     def frame(self, table: str) -> polars.DataFrame:
         """Read a table of all checkpoints.
@@ -152,15 +158,11 @@ class SurveyFolder:
         """
         return self.scan(table).collect()
 
-    def scan(self, table: str, places: Iterable[Path] | None = None) -> polars.LazyFrame:
-        """Give a table of all checkpoints, or of some files, without reading it yet; raises as `frame`."""
-        import polars as pl
-
-        places = [place for _, place in self.files(table)] if places is None else list(places)
-        if not places:
+    def scan(self, table: str) -> polars.LazyFrame:
+        """Give a table of all checkpoints without reading it yet; raises as `frame`."""
+        if table not in self.files:
             raise EngineError(f"no checkpoint in {self.path} has the table {table}; it has {', '.join(self.tables)}")
-        # Later versions may add columns behind the others.
-        return pl.scan_parquet(places, hive_partitioning=False, missing_columns="insert", extra_columns="ignore")
+        return scan_files(self.files[table].values())
 
     @property
     def failures(self) -> polars.DataFrame:
@@ -178,6 +180,14 @@ class SurveyFolder:
             return 0
 
 
+def scan_files(places: Iterable[Path]) -> polars.LazyFrame:
+    """Give the rows of files of one table without reading them yet."""
+    import polars as pl
+
+    # Later versions may add columns behind the others.
+    return pl.scan_parquet([*places], hive_partitioning=False, missing_columns="insert", extra_columns="ignore")
+
+
 def read_made_with(place: Path) -> dict[str, Any] | None:
     """Read what a file was made with; None if it is not there, or not whole."""
     import polars as pl
@@ -189,8 +199,7 @@ def read_made_with(place: Path) -> dict[str, Any] | None:
     return found
 
 
-def _checkpoint_at(folder: Path) -> CheckpointName:
-    model, revision = (unquote(each.name.partition("=")[2]) for each in (folder.parent, folder))
+def _checkpoint_named(model: str, revision: str) -> CheckpointName:
     step = step_of(revision)
     is_of_run = Path(model).is_absolute() and revision != MAIN
     return CheckpointName(model, revision, step_of(Path(model).name) if step is None else step, is_of_run)

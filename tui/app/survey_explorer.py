@@ -97,11 +97,11 @@ class SurveyExplorer(TerminalApp):
         """Read the measure that is shown, and whatever is added to it, for as long as it is shown."""
         name = self.main.place.measure
         measure = next(each for each in self.main.measures if each.name == name)
-        reader = self._readers.setdefault(name, MeasureReader(self.folder, measure))
+        reader = self._readers.setdefault(name, MeasureReader(measure))
         if before := await asyncio.to_thread(reader.models):
             await self._show(before)
         while True:
-            steps, due, is_new = reader.read(), time.monotonic(), False
+            steps, due, is_new = reader.read(self.folder), time.monotonic(), False
             while (how_far := await asyncio.to_thread(next, steps, None)) is not None:
                 is_new = True
                 self._show_progress(Progress("reading", *how_far, "checkpoints"))
@@ -112,11 +112,12 @@ class SurveyExplorer(TerminalApp):
                 await self._show(await asyncio.to_thread(reader.models))
                 self._show_progress(DONE)
             await asyncio.sleep(LOOK_SECONDS)
+            self.folder = SurveyFolder(self.folder.path)
 
     async def _show(self, models: Mapping[str, MeasureOverSteps]) -> None:
         self.main.show(models)
         if (shown := self.main.shown) is not None:
-            folder = SurveyFolder(self.folder.path)  # whose list of tables may have grown
+            folder = self.folder
             labels = await asyncio.to_thread(labels_over_steps, folder, shown.checkpoints, shown.heads)
             self.main.models = await asyncio.to_thread(lambda: len({each.model for each in folder.checkpoints}))
             self.main.failed = await asyncio.to_thread(lambda: folder.failed)

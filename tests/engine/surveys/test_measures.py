@@ -13,6 +13,7 @@ import pytest
 from engine.surveys import measures
 from engine.surveys.checkpoint_names import CheckpointName, log_spaced, names_of
 from engine.surveys.measures import MeasureReader, labels_over_steps, measures_of, opening_measure
+from engine.surveys.survey_folder import SurveyFolder, scan_files
 from engine.values.errors import EngineError
 from engine.values.table import Table
 from tests.engine.surveys.small_survey import MODELS, STEPS, label, small_survey, value, write_checkpoint
@@ -82,8 +83,8 @@ def test_measures_are_those_of_the_tables(tmp_path: Path) -> None:
 
 def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: Path) -> None:
     folder = small_survey(tmp_path / "survey")
-    reader = MeasureReader(folder, opening_measure(measures_of(folder)))
-    assert list(reader.read()) == [(8, 8)]
+    reader = MeasureReader(opening_measure(measures_of(folder)))
+    assert list(reader.read(SurveyFolder(folder.path))) == [(8, 8)]
     models = reader.models()
     assert tuple(models) == MODELS
     for model, shown in models.items():
@@ -98,18 +99,18 @@ def test_values_stand_at_their_step_and_head_and_grow_with_the_survey(tmp_path: 
     assert table.columns == ("model", "revision", "step", "stack", "layer", "head", "induction")
     assert table.rows[4] == (MODELS[0], "step1", 1, "decoder", 0, "0", value(MODELS[0], 1, 0, 0))
     write_checkpoint(folder, MODELS[0], 1000)
-    assert list(reader.read()) == [(9, 9)]
+    assert list(reader.read(SurveyFolder(folder.path))) == [(9, 9)]
     assert reader.models()[MODELS[0]].values.shape == (5, 4)
-    assert list(reader.read()) == []
+    assert list(reader.read(SurveyFolder(folder.path))) == []
 
 
 def test_no_row_is_lost_when_reading_begins_anew_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the explorer when the first model is known."""
     monkeypatch.setattr(measures, "FILES", 1)
     folder = small_survey(tmp_path / "survey")
-    reader = MeasureReader(folder, opening_measure(measures_of(folder)))
+    reader = MeasureReader(opening_measure(measures_of(folder)))
     with ThreadPoolExecutor() as threads:
-        list(threads.map(lambda number: list(reader.read()), range(8)))
+        list(threads.map(lambda number: list(reader.read(SurveyFolder(folder.path))), range(8)))
     assert {model: np.isfinite(found.values).all() for model, found in reader.models().items()} == dict.fromkeys(
         MODELS, True
     )
@@ -118,13 +119,13 @@ def test_no_row_is_lost_when_reading_begins_anew_meanwhile(tmp_path: Path, monke
 
 def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -> None:
     folder = small_survey(tmp_path / "survey")
-    reader = MeasureReader(folder, opening_measure(measures_of(folder)))
-    list(reader.read())
+    reader = MeasureReader(opening_measure(measures_of(folder)))
+    list(reader.read(SurveyFolder(folder.path)))
     before = reader.models()[MODELS[0]].values
     checkpoint = reader.models()[MODELS[0]].checkpoints[1]
-    rows = folder.scan("patterns", [folder.file(checkpoint, "patterns")]).collect().drop("model", "revision", "step")
+    rows = scan_files([folder.file(checkpoint, "patterns")]).collect().drop("model", "revision", "step")
     folder.write(checkpoint, Table("patterns", rows.with_columns(induction=0.125)), "{}")
-    assert list(reader.read()) == [(8, 8)]
+    assert list(reader.read(SurveyFolder(folder.path))) == [(8, 8)]
     found = reader.models()
     np.testing.assert_array_equal(found[MODELS[0]].values, np.where(np.arange(4)[:, None] == 1, 0.125, before))
     assert found[MODELS[1]].values.shape == (4, 4)
@@ -132,8 +133,8 @@ def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -
 
 def test_chance_and_the_matrix_come_with_a_rank(tmp_path: Path) -> None:
     folder = small_survey(tmp_path / "survey")
-    reader = MeasureReader(folder, measures_of(folder)[0])
-    list(reader.read())
+    reader = MeasureReader(measures_of(folder)[0])
+    list(reader.read(SurveyFolder(folder.path)))
     shown = reader.models()[MODELS[1]]
     np.testing.assert_array_equal(shown.values, [[10.0, 10.0, 11.0, 11.0]] * 4)
     assert shown.chance is not None
