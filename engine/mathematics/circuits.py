@@ -125,7 +125,7 @@ def eigenvalues(squares: Tensor) -> Tensor:
     From `WIDE` on they are computed in float32, unless that proves too coarse. NaN if float64 is too coarse as well,
     or if the matrix holds numbers that are not finite, for which LAPACK makes up results or ends the process.
     """
-    found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
+    found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128)
     left = squares.isfinite().flatten(1).all(1)
     for place in left.nonzero()[:, 0].tolist() if squares.shape[-1] >= WIDE else ():
         size = squares[place].norm()

@@ -15,9 +15,6 @@ from torch import Tensor
 from engine.mathematics.measures import StoredSize, frobenius_norm, spectral_norm
 from engine.values.spectra import FloatArray
 
-FAR_FROM_ORTHONORMAL = 0.1
-"""How far from the identity the Gram matrix of the first Cholesky step's basis may be for a second step to mend it."""
-
 NEARLY_DEPENDENT = 1e-3
 """Below this ratio of a Cholesky factor's smallest to its largest diagonal element, squaring may have cost digits."""
 
@@ -122,38 +119,12 @@ def root(rows: Tensor) -> Tensor:
 
 
 def factor_matrices(rows: Tensor) -> FactoredMatrix:
-    """Split each matrix of a batch (batch, r, d) into an orthonormal basis of what it reads, and a triangle.
-
-    Two steps of Cholesky on Gram matrices give a basis that is orthonormal to rounding, if the first step's is near
-    enough (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa & Fukaya 2015). Other matrices take Householder's QR.
-    """
+    """Split each matrix of a batch (batch, r, d) into an orthonormal basis of what it reads, and a triangle, by QR."""
     wide = rows.double()
     batch, r, d = wide.shape
     if d <= r:  # they read the whole space, of which any basis will do
-        return FactoredMatrix(torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT)
-    basis, lower, _ = _cholesky_step(wide)
-    basis, second, gram = _cholesky_step(basis)
-    off = (gram - torch.eye(r, dtype=gram.dtype, device=gram.device)).abs().sum(-1).amax(-1)
-    doubtful = ~(off < FAR_FROM_ORTHONORMAL)
-    triangle = (lower @ second).mT
-    if bool(doubtful.any()):
-        tall, upper = torch.linalg.qr(wide[doubtful].mT)
-        basis[doubtful], triangle[doubtful] = tall.mT, upper
-    return FactoredMatrix(basis.mT, triangle)
-
-
-def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split (batch, r, d) into a nearly orthonormal basis and a lower triangle; return both and the Gram matrix.
-
-    The result is meaningless without full rank. Multiplying by the small triangle's inverse is several times quicker
-    than solving with it, and the second step restores the digits that it costs.
-    """
-    gram = wide @ wide.mT
-    lower, failed = torch.linalg.cholesky_ex(gram)
-    identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-    lower = torch.where((failed == 0)[:, None, None], lower, identity)
-    inverse = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
-    return inverse @ wide, lower, gram
+        return FactoredMatrix(torch.eye(d, dtype=wide.dtype).expand(batch, d, d), wide.mT)
+    return FactoredMatrix(*torch.linalg.qr(wide.mT))
 
 
 def product(left: FactoredMatrix, right: FactoredMatrix) -> FactoredProduct:
