@@ -9,7 +9,6 @@ closes, which happens when the program that started it ends.
 ``files``  how many bytes the model has; ``done`` are here already
 ``done``   how many of these bytes are here by now
 ``folder`` the complete snapshot; the last line
-``names``  the branches of the model, which ``--branches NAME`` asks for; the last line
 ``error``  the names of an error's classes, with ``text`` and ``code``; the last line
 ========== =============================================================
 """
@@ -26,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -37,6 +36,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from engine.checkpoints.model_folders import ADAPTER_CONFIG, ADAPTER_FILES, DEMO, cache_folder, hub_cache
+from engine.checkpoints.tensor_reader import LENGTH_BYTES
 from engine.values.display_text import size
 from engine.values.errors import EngineError, Unreachable
 from engine.values.progress import Progress, Rate
@@ -53,11 +53,11 @@ WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.
 SETTINGS = (".json", ".txt", ".model", ".tiktoken", ".jinja")
 """Endings of the files of settings and tokenizers."""
 
-BRANCHES = "--branches"
-"""Stands before a model's name, for which no file is fetched then."""
-
 ATTENTION = "--attention"
 """Stands before a model's name of whose weights only those of its heads are fetched."""
+
+PIECE = 2**25
+"""Bytes of the heads' tensors that are asked for at a time."""
 
 Message = dict[str, Any]
 
@@ -107,20 +107,16 @@ def download_model(
 
 def branches_of(name: str) -> list[str]:
     """List the branches that a model has on the Hub; raises `EngineError` when the Hub cannot be asked."""
-    with _worker([BRANCHES, name]) as messages:
-        message: Message | None = {"asking": name}
-        while message is not None and "asking" in message:
-            try:
-                message = messages.get(timeout=ANSWER_SECONDS)
-            except queue.Empty:
-                message = {"error": ["TimeoutError"]}
-        if message is None or "error" in message:
-            raise download_error(name, None, message or {"error": ["ConnectionError"]})
-        return list(message["names"])
+    from huggingface_hub import HfApi
+
+    try:
+        return [each.name for each in HfApi().list_repo_refs(name).branches]
+    except Exception as error:  # of the network's libraries, too
+        raise download_error(name, None, describe_error(error)) from error
 
 
 @contextmanager
-def _worker(arguments: list[str], cache: Path | None = None) -> Iterator[queue.SimpleQueue[Message | None]]:
+def _worker(arguments: list[str], cache: Path | None) -> Iterator[queue.SimpleQueue[Message | None]]:
     """Run the downloading process until the block ends; its messages arrive in a queue, None after the last."""
     from huggingface_hub import constants
 
@@ -178,10 +174,8 @@ def download_error(name: str, revision: str | None, message: Message) -> EngineE
     if "HfHubHTTPError" in kinds:
         return Unreachable(f"{_not_cached(name)} and the Hub answers {code}; try later, {elsewhere}")
     if code in (errno.ENOSPC, errno.EDQUOT):
-        numbers = [int(number) for number in text.split() if number.isdigit()]
-        why = f"{size(numbers[0])} are needed and {size(numbers[1])} are free" if len(numbers) == 2 else text
         return EngineError(
-            f"there is no room for {name}: {why}; free space in {cache} or set HF_HOME, and open it again"
+            f"there is no room for {name}: {text}; free space in {cache} or set HF_HOME, and open it again"
         )
     is_network = kinds & {"TimeoutError", "ConnectionError", "LocalEntryNotFoundError", "TransportError"}
     if is_network or "OSError" not in kinds:
@@ -263,7 +257,7 @@ def fetch(name: str, revision: str | None) -> Path:
     cache, wanted = hub_cache(), sum(files.values()) - ByteCount.here
     free = disk_usage(next(each for each in (cache, *cache.parents) if each.exists())).free
     if wanted > free:
-        raise OSError(errno.ENOSPC, f"{wanted} {free}", str(cache))
+        raise OSError(errno.ENOSPC, f"{size(wanted)} are needed and {size(free)} are free", str(cache))
     # Weights come last: a snapshot that has them counts as complete.
     first = [file for file in files if not WEIGHTS.fullmatch(file) and file not in ADAPTER_FILES]
     snapshot_download(name, revision=commit, allow_patterns=first, tqdm_class=ByteCount)
@@ -279,8 +273,6 @@ def fetch_attention(name: str, revision: str | None) -> Path:
     """Fetch the settings of a model and the weights of its heads; all of it where these cannot be had alone."""
     from huggingface_hub import constants, snapshot_download
 
-    from engine.checkpoints.attention_download import download_attention
-
     commit, files = _listing(name, revision)
     is_read = {file: WEIGHTS.fullmatch(file) and file.endswith(".safetensors") for file in files}
     if any(is_read.values()):
@@ -293,6 +285,74 @@ def fetch_attention(name: str, revision: str | None) -> Path:
             if download_attention(name, folder, weights, read, write_message):
                 return folder
     return fetch(name, revision)
+
+
+def download_attention(
+    name: str,
+    folder: Path,
+    sizes: Mapping[str, int],
+    read_range: Callable[[str, int, int], bytes],
+    report: Callable[..., None],
+) -> bool:
+    """Write the tensors of a model's heads into a folder that has its settings.
+
+    The headers of safetensors files come first. They say where each tensor lies, and from their names and shapes the
+    heads are found as in any other folder. The tensors of the heads go into one new file. The others are not in it, so
+    nobody takes a hole in a file for their values.
+
+    Parameters
+    ----------
+    name : the model's, for errors.
+    sizes : of its safetensors files, in bytes.
+    read_range : returns a named file's bytes from one number to before another.
+    report : told how many bytes are ``done``, of how many in all ``files``.
+
+    Returns False, with nothing written, where the heads' tensors are stored under other names than they are read by.
+    Raises `EngineError` when the folder holds no model with heads, and whatever ``read_range`` raises.
+    """
+    from engine.checkpoints.source import FolderSource, Location
+
+    headers: dict[str, bytes] = {}
+    for file, whole in sizes.items():
+        length = LENGTH_BYTES + int.from_bytes(read_range(file, 0, LENGTH_BYTES), "little")
+        headers[file] = read_range(file, 0, min(length, whole))
+        with (folder / file).open("wb") as stream:
+            stream.write(headers[file])
+            stream.truncate(whole)  # takes no room, and lets the model be opened
+    report(files=0, done=0)
+    modules = FolderSource(Location(name, folder)).anatomy.modules.values()
+    for file in (*sizes, *(each.name for each in folder.glob("*.safetensors.index.json"))):
+        (folder / file).unlink()
+
+    def owner(tensor: str) -> str:  # beside a projection's weight stand its bias and, if it is quantised, its scales
+        return tensor.rpartition(".")[0]
+
+    projections = {owner(tensor) for module in modules for tensor in module.tensor_names}
+    places: list[tuple[str, int, int]] = []
+    described: dict[str, Any] = {}
+    total = 0
+    for file, header in headers.items():
+        entries = json.loads(header[LENGTH_BYTES:])
+        entries.pop("__metadata__", None)
+        for tensor, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+            if owner(tensor) in projections:
+                begin, end = (len(header) + offset for offset in entry["data_offsets"])
+                described[tensor] = {**entry, "data_offsets": [total, total + end - begin]}
+                total += end - begin
+                if places and places[-1][0] == file and places[-1][2] == begin:
+                    begin = places.pop()[1]
+                places.append((file, begin, end))
+    if {owner(tensor) for tensor in described} != projections:
+        return False
+    text = json.dumps(described).encode()
+    here = 0
+    with (folder / "model.safetensors").open("wb") as stream:
+        stream.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+        for file, begin, end in places:
+            for first in range(begin, end, PIECE):
+                here += stream.write(read_range(file, first, min(first + PIECE, end)))
+                report(files=total, done=here)
+    return True
 
 
 def _read_range(name: str, commit: str, file: str, begin: int, end: int) -> bytes:
@@ -324,16 +384,16 @@ def main() -> None:
     """Download the model that the arguments name."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     arguments = sys.argv[1:]
-    which = arguments.pop(0) if arguments[0] in (BRANCHES, ATTENTION) else ""
+    fetch_files = fetch
+    if arguments[0] == ATTENTION:
+        fetch_files = fetch_attention
+        arguments.pop(0)
     name, revision = arguments[0], arguments[1] if len(arguments) > 1 else None
-    from huggingface_hub import HfApi  # before the Hub's time begins: a busy machine takes seconds to import it
+    import huggingface_hub  # noqa: F401  # before the Hub's time begins: a busy machine takes seconds to import it
 
     write_message(asking=name)
     try:
-        if which == BRANCHES:
-            write_message(names=[each.name for each in HfApi().list_repo_refs(name).branches])
-        else:
-            write_message(folder=str((fetch_attention if which else fetch)(name, revision)))
+        write_message(folder=str(fetch_files(name, revision)))
     except Exception as error:  # the waiting program knows what to say
         write_message(**describe_error(error))
 

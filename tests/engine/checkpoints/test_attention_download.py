@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import open_model
-from engine.checkpoints.attention_download import download_attention
-from engine.checkpoints.download import download_model
+from engine.checkpoints.download import download_attention, download_model
 from engine.surveys.tasks import OF_HEADS
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
