@@ -20,8 +20,7 @@ from engine.mathematics.attention import (
     label_of,
     repeated_keys,
     spread,
-    uniform_spread,
-    uniform_to,
+    uniform_attention,
     uniform_to_none,
 )
 from engine.values.attention import AttentionMaps
@@ -218,9 +217,10 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
     weights, visible = maps.weights, maps.visible
     assert visible is not None  # which a reader finds
     _, queries, keys = weights.shape
-    own, chance = spread(weights, visible, model.check), uniform_spread(visible)
+    uniform = uniform_attention(visible, keys)[None]
+    own, chance = spread(weights, visible, model.check), spread(uniform, visible)
     has_sink = bool((own["to_none"] > ROUNDING_SHARE).any())
-    chance["to_none"] = uniform_to_none(visible) if has_sink else 0.0
+    chance["to_none"] = np.array([uniform_to_none(visible) if has_sink else 0.0])
     interest: Mapping[str, NDArray[np.int64]] = {"to_first": np.zeros(queries, dtype=np.int64)}
     if queries == keys and maps.stack != "cross":
         interest = {**keys_of_interest(queries), **repeated}
@@ -228,5 +228,5 @@ def _measure(model: OpenModel, maps: AttentionMaps, repeated: Mapping[str, NDArr
         del own["mean_distance"], chance["mean_distance"]
     for name, places in interest.items():
         own[name] = attention_to(weights, places, visible)
-        chance[name] = uniform_to(places, visible)
-    return PatternMeasures(own, chance)
+        chance[name] = attention_to(uniform, places, visible)
+    return PatternMeasures(own, {name: float(each[0]) for name, each in chance.items()})

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.values.attention import AttentionMap, MapWindow, Places, PooledMap, Pooling, VisibleKeys
 
-Weights = NDArray[np.float32]
+Weights = NDArray[np.float32] | NDArray[np.float64]
 Floats = NDArray[np.float64]
 
 BLOCK = 2**22
@@ -129,12 +129,6 @@ def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats
     return mean
 
 
-def uniform_to(keys: Places, visible: VisibleKeys) -> float:
-    """Compute `attention_to` for uniform attention: the mean of one over the number of visible keys."""
-    counted = visible.holds(keys)
-    return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
-
-
 def uniform_to_none(visible: VisibleKeys) -> float:
     """Compute what uniform attention over a sink and n visible keys gives to the sink: the mean of ``1/(n + 1)``."""
     counted = visible.has_choice
@@ -142,7 +136,7 @@ def uniform_to_none(visible: VisibleKeys) -> float:
 
 
 def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
-    """Make a map (queries, keys) in which each query gives all its visible keys the same weight."""
+    """Make the map (queries, keys) of chance, in which each query gives all its visible keys the same weight."""
     uniform: Floats = np.zeros((len(visible.first), keys))
     for query, row in enumerate(uniform):
         row[visible.keys_of(query)] = 1 / max(1, int(visible.count[query]))
@@ -172,15 +166,6 @@ def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = l
     to_none = np.maximum(1 - total, 0)  # rounding can make a row sum to slightly more than one
     found = {"entropy": entropy, "mean_distance": distance, "to_none": to_none}
     return {name: finite_mean(values[:, counted], 1) for name, values in found.items()}
-
-
-def uniform_spread(visible: VisibleKeys) -> dict[str, float]:
-    """Compute entropy and mean distance of uniform attention over the visible keys."""
-    counted = np.flatnonzero(visible.has_choice)
-    if not len(counted):
-        return {"entropy": float("nan"), "mean_distance": float("nan")}
-    distances = [np.abs(visible.keys_of(query) - query).mean() for query in counted.tolist()]
-    return {"entropy": float(np.log(visible.count[counted]).mean()), "mean_distance": float(np.mean(distances))}
 
 
 def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:

@@ -19,11 +19,9 @@ from engine.mathematics.attention import (
     attention_to,
     keys_of_interest,
     label_of,
-    repeated_keys,
     rollout,
     spread,
-    uniform_spread,
-    uniform_to,
+    uniform_attention,
     uniform_to_none,
     visible_keys,
 )
@@ -63,7 +61,7 @@ def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path
 
 
 @every_mask
-def test_uniform_attention_has_the_measures_of_chance(mask: NDArray[np.bool_]) -> None:
+def test_the_visible_keys_of_uniform_attention_are_those_of_the_mask(mask: NDArray[np.bool_]) -> None:
     maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0).astype(np.float32)
     visible = visible_keys(maps)
     np.testing.assert_array_equal(visible.count, mask.sum(1))
@@ -71,13 +69,7 @@ def test_uniform_attention_has_the_measures_of_chance(mask: NDArray[np.bool_]) -
         assert visible.hides(range(query, query + 1), range(key, key + 1)) != mask[query, key]
         block = slice(query, query + 2), slice(key, key + 2)
         assert visible.hides(range(query, query + 2), range(key, key + 2)) != mask[block].any()
-    wide = spread(maps, visible)
-    for name, chance in uniform_spread(visible).items():
-        np.testing.assert_allclose(wide[name], chance, rtol=1e-6)
-    np.testing.assert_allclose(wide["to_none"], 0, atol=1e-6)
-    ids = np.tile(np.arange(TOKENS // 3), 3)
-    for keys in (*keys_of_interest(TOKENS).values(), *repeated_keys(ids, TOKENS // 3).values()):
-        np.testing.assert_allclose(attention_to(maps, keys, visible), uniform_to(keys, visible), rtol=1e-6)
+    np.testing.assert_allclose(uniform_attention(visible, TOKENS), maps[0], rtol=1e-6)
 
 
 @every_mask
@@ -93,7 +85,9 @@ def test_entropy_distance_and_the_share_of_a_sink_by_hand() -> None:
     wide = spread(maps, visible)
     assert wide["entropy"] == pytest.approx([(math.log(2) + 1.5 * math.log(2) + 0) / 3])
     assert wide["mean_distance"] == pytest.approx([(0.5 + 0.75 + 0) / 3])
-    assert list(uniform_spread(visible).values()) == pytest.approx([math.log(24) / 3, (0.5 + 1 + 1.5) / 3])
+    chance = spread(uniform_attention(visible, 4)[None], visible)
+    assert chance["entropy"] == pytest.approx([math.log(24) / 3])
+    assert chance["mean_distance"] == pytest.approx([(0.5 + 1 + 1.5) / 3])
     drained = spread(0.25 * maps, visible)
     assert drained["entropy"] == pytest.approx(wide["entropy"])
     assert drained["mean_distance"] == pytest.approx(wide["mean_distance"])
@@ -107,8 +101,7 @@ def test_measures_of_one_token_are_undefined() -> None:
     maps = np.ones((2, 1, 1), dtype=np.float32)
     visible = visible_keys(maps)
     assert np.isnan(spread(maps, visible)["entropy"]).all()
-    assert all(math.isnan(value) for value in uniform_spread(visible).values())
-    assert all(math.isnan(uniform_to(keys, visible)) for keys in keys_of_interest(1).values())
+    assert all(np.isnan(attention_to(maps, keys, visible)).all() for keys in keys_of_interest(1).values())
 
 
 def test_a_head_that_rests_on_the_first_token_gets_the_label_of_what_it_does() -> None:
