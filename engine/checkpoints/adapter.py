@@ -10,27 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import regex
-
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
-from engine.checkpoints.json_files import (
-    FLAG,
-    NUMBER,
-    OBJECT_OF_NUMBERS,
-    OBJECT_OF_WHOLES,
-    PATH,
-    TEXT,
-    WHOLE,
-    FieldType,
-    plain_file,
-    read_object,
-    value_text,
-)
-from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file
+from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file, read_object
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
-from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, file_stamps
+from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
@@ -52,17 +37,6 @@ UNREADABLE = (
     "target_parameters",
 )
 """Settings under which an adapter is more than the product of two factors for each module."""
-
-FIELDS: Mapping[str, FieldType] = {
-    "peft_type": TEXT,
-    "base_model_name_or_path": PATH,
-    **dict.fromkeys(("use_dora", "use_rslora", "fan_in_fan_out"), FLAG),
-    "r": WHOLE,
-    "lora_alpha": NUMBER,
-    "rank_pattern": OBJECT_OF_WHOLES,
-    "alpha_pattern": OBJECT_OF_NUMBERS,
-}
-"""The types of the fields of ``adapter_config.json``."""
 
 PATTERNS = {"r": "rank_pattern", "lora_alpha": "alpha_pattern"}
 """By setting, the one that overrides it for some modules."""
@@ -129,7 +103,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
     Raises `EngineError` when it cannot be read, or the adapter does not just add to weights.
     """
-    settings = read_object(directory / ADAPTER_CONFIG, FIELDS)
+    settings = read_object(directory / ADAPTER_CONFIG)
     kind = settings.get("peft_type")
     if kind != "LORA":
         raise EngineError(f"{directory} is an adapter of kind {kind}; attn-tui reads LORA, whose changes are matrices")
@@ -189,18 +163,13 @@ def _sort_changes(
 def _setting(name: str, settings: Mapping[str, Any], module: str) -> Any:
     """Look up a module's setting: its own, by the end of its name as PEFT does, or else the one for all modules."""
     for pattern, value in (settings.get(PATTERNS[name]) or {}).items():
-        where = f"{ADAPTER_CONFIG}: {PATTERNS[name]}"
         try:
-            # The package counts the processor's time, in seconds.
-            if regex.fullmatch(rf"(?:.*\.)?(?:{pattern})", module, timeout=0.5, concurrent=True):
+            if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", module):
                 return value
-        except TimeoutError as error:
+        except re.error as error:
             raise EngineError(
-                f"{where} takes too long to match against module names, at {value_text(pattern)}; write names there"
-            ) from error
-        except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-            raise EngineError(
-                f"{where} has {value_text(pattern)}, which is not a regular expression ({error}); correct it there"
+                f"{ADAPTER_CONFIG}: {PATTERNS[name]} has '{pattern}', which is not a regular expression ({error}); "
+                "correct it there"
             ) from error
     return settings.get(name)
 
@@ -216,8 +185,9 @@ class AdapterSource(Source):
         self.location, self.base = location, base
         settings = read_settings(location.directory)
         file = adapter_file(location.directory)
-        self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
+        self.adapter = Checkpoint(location.directory if file is None else file)
         self.opened = OpenedFiles((*base.opened.files, *self.adapter.opened.files))
+        self.descriptions = (*base.descriptions, location.directory / ADAPTER_CONFIG)
         self.changes, self.replaced = _sort_changes(self.adapter, settings, location.name)
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
@@ -232,12 +202,6 @@ class AdapterSource(Source):
             )
         self.tensors = self._changed_tensors()
         self.anatomy = self._with_deltas(base.anatomy)
-
-    @property
-    def identity(self) -> str:
-        """The base model's identity and the adapter's files."""
-        files = (*self.adapter.opened.files, self.location.directory / ADAPTER_CONFIG)
-        return f"{self.base.identity};{file_stamps(files)}"
 
     def _changed_tensors(self) -> Tensors:
         stored = self.base.tensors

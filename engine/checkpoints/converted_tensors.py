@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors, View, whole
-from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, FieldType, parse_object
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ INT8_RANGE = 127.0
 
 QUANT_STATE = ".quant_state.bitsandbytes__"
 """Follows a packed weight's name, and precedes the kind of its numbers, in the name of the tensor that describes it."""
-
-STATE_FIELDS: Mapping[str, FieldType] = {
-    "shape": WHOLES,
-    **dict.fromkeys(("blocksize", "nested_blocksize"), WHOLE),
-    "nested_offset": NUMBER,
-}
-"""The types of the fields with which bitsandbytes describes a packed weight."""
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
@@ -149,41 +142,31 @@ def _decode_packed_words(stored: Tensors, settings: Mapping[str, Any], method: s
     if method == "awq" and (bits != 4 or version != "gemm"):
         raise EngineError(f"AWQ with {bits} bits in the form '{version}' cannot be read; attn-tui reads 4 bits, gemm")
     # The first version of GPTQ's format stores each zero point less one.
-    offset = 0 if settings.get("checkpoint_format") == "gptq_v2" else 1
+    offset = 0 if method == "awq" or settings.get("checkpoint_format") == "gptq_v2" else 1
     modules = [name.removesuffix(".qweight") for name in stored.entries if name.endswith(".qweight")]
     conversions: dict[str, Conversion] = {}
     for module in modules:
         rows, columns = stored.entries[f"{module}.qweight"].shape
-        if method == "awq":
-            shape, make = (columns * 32 // bits, rows), partial(_read_awq, stored, module)
-        else:
-            shape, make = (columns, rows * 32 // bits), partial(_read_gptq, stored, module, bits, offset)
+        shape = (columns * 32 // bits, rows) if method == "awq" else (columns, rows * 32 // bits)
+        make = partial(_read_packed_words, stored, module, method, bits, offset)
         step = partial(_root_mean_square, stored, f"{module}.scales")
         conversions[f"{module}.weight"] = Conversion(TensorEntry(shape, f"int{bits}"), make, step)
     return _replace_parts(stored, {f"{module}.{part}" for module in modules for part in _PARTS}, conversions)
 
 
-def _read_gptq(stored: Tensors, module: str, bits: int, offset: int) -> Tensor:
-    """Read a weight whose inputs may belong to groups in any order."""
+def _read_packed_words(stored: Tensors, module: str, method: str, bits: int, offset: int) -> Tensor:
+    """Read a weight whose inputs form groups: contiguous ones, or for GPTQ in any order."""
     import torch
 
     words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
-    numbers = _unpack(words.T, bits).T  # (in, out)
-    zero = _unpack(zeros, bits)[:, : numbers.shape[1]] + offset
+    order = AWQ_ORDER if method == "awq" else None
+    numbers = _unpack(words, bits, order) if method == "awq" else _unpack(words.T, bits).T  # (in, out)
+    zero = _unpack(zeros, bits, order)[:, : numbers.shape[1]] + offset  # (groups, out)
     if f"{module}.g_idx" in stored.entries:
         group = stored.read(f"{module}.g_idx").long()
     else:
         group = torch.arange(len(numbers)) // (len(numbers) // len(scales))
     weight: Tensor = scales.float()[group] * (numbers - zero[group])
-    return weight.T.contiguous()
-
-
-def _read_awq(stored: Tensors, module: str) -> Tensor:
-    """Read a weight whose groups of inputs are contiguous."""
-    words, zeros, scales = (stored.read(f"{module}.{part}") for part in _PARTS[:3])
-    numbers, zero = _unpack(words, 4, AWQ_ORDER), _unpack(zeros, 4, AWQ_ORDER)  # (in, out), (groups, out)
-    inputs = len(numbers) // len(scales)
-    weight: Tensor = scales.float().repeat_interleave(inputs, 0) * (numbers - zero.repeat_interleave(inputs, 0))
     return weight.T.contiguous()
 
 
@@ -206,10 +189,10 @@ def _decode_bitsandbytes(stored: Tensors) -> Tensors:
 def _read_state(stored: Tensors, name: str) -> dict[str, Any]:
     """Read the description of a packed weight, JSON stored as a tensor of bytes."""
     try:
-        state = parse_object(bytes(stored.read(name).tolist()), STATE_FIELDS, name)
-        if min(state.get("blocksize") or 0, *(state.get("shape") or [0])) < 1:
-            raise EngineError("its sizes are not positive")
-    except EngineError as error:
+        state: dict[str, Any] = json.loads(bytes(stored.read(name).tolist()))
+        if min(state["blocksize"], *state["shape"]) < 1:
+            raise ValueError("its sizes are not positive")
+    except (ValueError, TypeError, KeyError) as error:
         raise EngineError(f"{name} does not describe a packed weight ({error}); download the model again") from error
     return state
 

@@ -18,15 +18,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.architectures.outline import AttentionModule, anatomy_of, lay_out_heads, note_lost_files
 from engine.architectures.rules import Layout, Rule
 from engine.architectures.tensors import UNKNOWN
 from engine.checkpoints.source import Source
-from engine.checkpoints.tensor_reader import Checkpoint, file_stamps
+from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 
@@ -40,16 +40,8 @@ PLACE = "{layer}"
 """Stands for a layer's number in a name."""
 
 
-@dataclass(frozen=True)
-class StackDescription:
-    """The description of one stack's attention.
-
-    Attributes
-    ----------
-    stack : one of `STACKS`.
-    rule : how its projections and biases are stored, with `PLACE` in their names.
-    heads, key_value_heads : a layer's query heads and key/value heads; None if the shapes tell.
-    """
+class StackDescription(NamedTuple):
+    """One stack's attention; the rule has `PLACE` in its names, and ``key_value_heads`` is None if the shapes tell."""
 
     stack: str
     rule: Rule
@@ -107,7 +99,7 @@ class LayoutSource(Source):
         self._description = file
         descriptions = read_layout(file)
         self.tensors = self._checkpoint = Checkpoint(place)
-        self.opened = self._checkpoint.opened
+        self.opened, self.descriptions = self._checkpoint.opened, (file,)
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
             layers = self._layers(each)
@@ -116,11 +108,6 @@ class LayoutSource(Source):
             modules |= layers
         anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
         self.anatomy = note_lost_files(anatomy, self._checkpoint.lost, is_read=False)
-
-    @property
-    def identity(self) -> str:
-        """The files and the description, their sizes and times."""
-        return file_stamps((*self.opened.files, self._description))
 
     def _layers(self, described: StackDescription) -> dict[Head, AttentionModule]:
         query, entries = described.rule.query, self._checkpoint.entries

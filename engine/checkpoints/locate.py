@@ -17,7 +17,6 @@ from engine.checkpoints.model_folders import (
     adapter_file,
     clean_name,
     find_in_cache,
-    model_at_path,
     weight_file,
 )
 from engine.checkpoints.source import FolderSource, GgufSource, Location, Source
@@ -29,9 +28,6 @@ from engine.values.progress import Progress
 BASE = "base"
 """The name of the model that an adapter changes, where a second model is asked for."""
 
-LONGEST = 100
-"""Characters of a refused name that the message repeats."""
-
 
 def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
     """Find a model, downloading it if it is neither on this machine nor in the cache.
@@ -39,7 +35,6 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     Raises `EngineError` when there is no such model, or its heads cannot be found.
     """
     name = clean_name(name)
-    name = model_at_path(name, is_described=options.layout is not None) or name
     place = _path(name)
     if options.layout is not None:
         from engine.checkpoints.layout import LayoutSource
@@ -138,14 +133,13 @@ def _check_model(name: str, directory: Path) -> Location:
 
 def _path(name: str) -> Path:
     """Turn a model's name into a path, which need not exist; refuse one that cannot be read."""
-    begin = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
     try:
         path = Path(name).expanduser()
         path.exists()
     except OSError as error:
-        raise EngineError(f"{begin} cannot be read: {error.strerror}; check the path") from error
+        raise EngineError(f"{name} cannot be read: {error.strerror}; check the path") from error
     except RuntimeError as error:
-        raise EngineError(f"{begin} names the home folder of an unknown user; check the path") from error
+        raise EngineError(f"{name} names the home folder of an unknown user; check the path") from error
     return path
 
 

@@ -6,16 +6,20 @@ No weights are read and nothing heavy is imported, since names are resolved befo
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from engine.checkpoints.json_files import CACHED, OBJECT_OF_TEXTS, read_object, settings_of, value_text
+from engine.architectures.configuration import LAYER_COUNT_KEYS, head_count, layer_count
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.found_models import FoundModel, Origin, Place
+from engine.values.heads import Head
 
 WEIGHT_FILES = (
     "model.safetensors.index.json",
@@ -30,6 +34,12 @@ ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
 
 ADAPTER_CONFIG = "adapter_config.json"
 """An adapter's folder has it in place of ``config.json``."""
+
+CACHED = "models--"
+"""The prefix of folders in the Hub's cache; the parts of the model's name follow, joined by ``--``."""
+
+MISTYPED = (AttributeError, LookupError, TypeError, ValueError)
+"""What is raised where a setting has another type than transformers writes."""
 
 DEMO = "demo"
 """The name of the model that ships with the program."""
@@ -103,24 +113,40 @@ def clean_name(text: str) -> str:
     return text if match is None else match["id"]
 
 
-def model_at_path(name: str, *, is_described: bool = False) -> str:
-    """Find the model that a path belongs to but does not name: that of one of its files, or of a folder of a cache.
-
-    For a configuration or a weight file it is the folder; for a folder of the Hub's cache the model's id, and for one
-    of another cache the snapshot. It is empty if the path itself is to be opened. A weight file can be opened by itself
-    when a layout describes its heads (``is_described``).
-    """
+def read_object(file: Path) -> dict[str, Any]:
+    """Read a JSON file of a model; `EngineError` when it cannot be read, or holds no object."""
+    again = "download or save the model again"
     try:
-        path = Path(name).expanduser()
-        if path.name.startswith(CACHED) and path.is_dir() and not is_model(path):
-            is_ours = path.resolve().parent == hub_cache().resolve()
-            return cached_id(path.name) if is_ours else str(snapshot_folder(path))
-        is_beside = path.name in ("config.json", ADAPTER_CONFIG) or (path.suffix in PARTS and not is_described)
-        if is_beside and path.is_file() and is_model(path.parent):
-            return f"{name.rpartition('/')[0] or '.'}/"
-    except (OSError, ValueError, RuntimeError):
-        pass
-    return ""
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EngineError(f"{file} is not readable: {error.strerror}; {again}") from error
+    except (ValueError, RecursionError) as error:
+        raise EngineError(f"{file} is not readable JSON ({error}); {again}") from error
+    if not isinstance(content, dict):
+        raise EngineError(f"{file} holds no JSON object; {again}")
+    return content
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Read ``config.json``; the settings of its ``text_config``, if there is one, come first.
+
+    Raises `EngineError` when it cannot be read, or is not a JSON object.
+    """
+    config = read_object(directory / "config.json")
+    text = config.get("text_config")
+    return {**config, **text} if isinstance(text, dict) else config
+
+
+def settings_of(directory: Path) -> tuple[str, int, int]:
+    """Read a model's type and numbers of layers and heads from its ``config.json``; empty or 0 where unknown."""
+    try:
+        config = read_config(directory)
+    except EngineError:
+        return "", 0, 0
+    heads = 0
+    with suppress(EngineError, *MISTYPED):
+        heads = head_count(config, Head("decoder", 0))
+    return str(config.get("model_type") or ""), layer_count(config, *LAYER_COUNT_KEYS), heads
 
 
 def weight_file(directory: Path) -> Path | None:
@@ -139,24 +165,14 @@ def adapter_file(directory: Path) -> Path | None:
 def promised_tensors(weights: Path) -> dict[str, str]:
     """Return the file of each tensor that an index lists; a single weight file lists none.
 
-    Raises `EngineError` when the index cannot be read, or names files outside its folder.
+    Raises `EngineError` when the index cannot be read.
     """
     if not weights.name.endswith(".index.json"):
         return {}
-    found: dict[str, str] = read_object(weights, {"weight_map": OBJECT_OF_TEXTS}).get("weight_map") or {}
-    if not found:
-        raise EngineError(f"{weights} is not an index of weight files (it lists none); download the model again")
-    for name in set(found.values()):
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise EngineError(
-                f"{weights} lists {value_text(name)}, which is not in its folder; download the model again"
-            )
+    found = read_object(weights).get("weight_map")
+    if not found or not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+        raise EngineError(f"{weights} is not an index of weight files; download the model again")
     return found
-
-
-def missing_shards(weights: Path) -> int:
-    """Count the weight files that an index names and the folder lacks."""
-    return sum(not (weights.parent / name).is_file() for name in {*promised_tensors(weights).values()})
 
 
 def find_in_cache(name: str, revision: str | None) -> Path | None:
@@ -172,9 +188,7 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
     except HFValidationError as error:
         raise EngineError(f"{name!r} is neither a folder nor a Hub id; try: attn-tui {DEMO}") from error
     directory = snapshot_folder(cache_folder(name), revision)
-    weights = weight_file(directory) or adapter_file(directory)
-    is_complete = is_model(directory) and weights is not None and not missing_shards(weights)
-    return directory if is_complete else None
+    return None if _missing_part(directory) else directory
 
 
 def cache_folder(name: str) -> Path:
@@ -213,7 +227,7 @@ def _missing_part(directory: Path) -> str:
     if not (directory / "config.json").is_file():
         return "config.json"
     try:
-        lacking = missing_shards(weights)
+        lacking = sum(not (directory / name).is_file() for name in {*promised_tensors(weights).values()})
     except EngineError:
         return "a readable list of weights"
     return quantity(lacking, "weight file") if lacking else ""
@@ -246,8 +260,7 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
         is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
     except (OSError, ValueError, RuntimeError):
         return Place("", ())
-    model = model_at_path(text, is_described=is_described)
-    return Place(kind, _completions(text, is_described=is_described), model, is_empty)
+    return Place(kind, _completions(text, is_described=is_described), is_empty)
 
 
 def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine.architectures.outline import Anatomy, note_lost_files, read_anatomy
 from engine.architectures.tensors import ModuleTensors, TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import dequantise
-from engine.checkpoints.json_files import read_config
+from engine.checkpoints.model_folders import MISTYPED, read_config
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, file_stamps
 from engine.checkpoints.transformers_library import (
     class_of_config,
@@ -58,16 +58,18 @@ class Source(ABC):
     tensors : its tensors by name.
     anatomy : which of them belong to each layer's attention.
     opened : the files with its weights, as they were when it was opened; none if they are in memory.
+    descriptions : files that say how the weights belong to heads.
     """
 
     tensors: Tensors
     anatomy: Anatomy
     opened = OpenedFiles(())
+    descriptions: tuple[Path, ...] = ()
 
     @property
     def identity(self) -> str | None:
-        """Text that changes whenever the weights may have; None if nothing can tell, so that nothing is cached."""
-        return None
+        """The files, their sizes and times, without their content; None if it has none, so that nothing is cached."""
+        return file_stamps((*self.opened.files, *self.descriptions)) if self.opened.files else None
 
     def sentence_need(self, dtype: str) -> SentenceNeed | None:
         """Estimate the memory for reading a sentence; None if the model is in memory already, or cannot be run."""
@@ -103,16 +105,21 @@ class FolderSource(Source):
         self.location = location
         self.trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
-        self.opened = self._checkpoint.opened
+        self.opened, self.descriptions = self._checkpoint.opened, (location.directory / "config.json",)
         self._config = read_config(location.directory)
-        self.tensors = dequantise(self._checkpoint, self._config, location.name)
         lost = self._checkpoint.lost
         try:
+            self.tensors = dequantise(self._checkpoint, self._config, location.name)
             self.anatomy = note_lost_files(self._find_anatomy(), lost)
         except EngineError as error:
             if not lost:
                 raise
             raise EngineError(next(iter(lost.values()))) from error  # too few files are left to infer the others
+        except MISTYPED as error:
+            file = location.directory / "config.json"
+            raise EngineError(
+                f"{file} has settings that attn-tui cannot read ({error}); save the model again"
+            ) from error
 
     def _find_anatomy(self) -> Anatomy:
         """Find the heads by the names in the files, or else by the names that transformers gives the tensors."""
@@ -133,11 +140,6 @@ class FolderSource(Source):
                 self.tensors = own_names
                 return anatomy
             raise by_stored_names
-
-    @property
-    def identity(self) -> str:
-        """The files, their sizes and times; their content is not read."""
-        return file_stamps((*self.opened.files, self.location.directory / "config.json"))  # with the number of heads
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate the memory for reading a sentence in ``dtype``, as ``--dtype`` takes it.
@@ -207,11 +209,6 @@ class GgufSource(Source):
         anatomy = read_anatomy(name, str(file), self.settings(), self.tensors.entries, (decoded,))
         self.anatomy = count_parameters(anatomy, self.model)
 
-    @property
-    def identity(self) -> str:
-        """The file, its size and time."""
-        return file_stamps((self.file.resolve(),))
-
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors under the names that transformers gives them."""
         return module_parameters(self.model)
@@ -259,7 +256,7 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
         named = class_of_config(config)
         if named is None:
             return {}
-        model = empty_model(named, config, entries)
+        model = empty_model(named, config)
         model.tie_weights()
     except Exception:  # if the class cannot be built, the table lists no ties
         return {}

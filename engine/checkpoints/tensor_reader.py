@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.architectures.tensors import UNKNOWN, TensorEntry, Tensors, View, entry_of, whole
-from engine.checkpoints.json_files import plain_file
 from engine.checkpoints.model_folders import promised_tensors, weight_file
 from engine.values.errors import EngineError
 
@@ -134,13 +133,11 @@ class Checkpoint(Tensors):
         unread: dict[str, str] = {}
         for file in shards:
             try:
-                if file != place:  # a file that a person names may lie anywhere
-                    if not file.is_file():
-                        raise EngineError(
-                            f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
-                            "or download or save the model again"
-                        )
-                    plain_file(file, weights.parent)
+                if promised and not file.is_file():
+                    raise EngineError(
+                        f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
+                        "or download or save the model again"
+                    )
                 found = _stored_tensors(file) if file.suffix == ".safetensors" else read_pickled(file)
             except EngineError as error:
                 unread[file.name] = str(error)

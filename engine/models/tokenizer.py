@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.library_imports import IMPORT_LOCK
-from engine.checkpoints.transformers_library import first_line, silence_transformers, tokenizer_options
+from engine.checkpoints.transformers_library import first_line, silence_transformers
 from engine.values.attention import Sentence, Spelling
 from engine.values.display_text import visible
 from engine.values.errors import EngineError
@@ -305,7 +305,7 @@ def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
     Raises `EngineError` when a tokenizer does not open.
     """
     try:
-        return Tokenizer.of_folder(directory, trust_remote_code, **tokenizer_options(directory, trust_remote_code))
+        return Tokenizer.of_folder(directory, trust_remote_code)
     except EngineError:
         names = [each.name for each in directory.iterdir()]
         if "tokenizer_config.json" in names or any(map(VOCABULARY_FILE.fullmatch, names)):

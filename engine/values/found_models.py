@@ -52,11 +52,9 @@ class Place:
     ----------
     kind : ``folder``, ``file``, or empty if nothing is there.
     completions : paths that begin with it, as typed; folders end in a slash.
-    model : the folder to open instead of a file of weights in it; empty for any other path.
     is_empty : whether it is a folder or file without a model.
     """
 
     kind: str
     completions: tuple[str, ...]
-    model: str = ""
     is_empty: bool = False

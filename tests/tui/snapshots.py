@@ -20,7 +20,7 @@ from textual.app import App
 
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
-from tests.mutations import write_adapter_of
+from tests.engine.checkpoints.test_adapters import adapter_of
 from tests.tiny_configurations import tiny_configuration
 from tests.tiny_models import build, save
 from tests.tui.explorer import press, settle
@@ -58,7 +58,7 @@ def _write_t5(folder: Path) -> Path:
 
 def _write_adapter(folder: Path) -> Path:
     base = save(build(tiny_configuration("llama"), with_head=True), folder / "llama")
-    return write_adapter_of(base, folder / "adapter")
+    return adapter_of(base, folder / "adapter")
 
 
 SMALL, LARGE = (80, 24), (160, 50)

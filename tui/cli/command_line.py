@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from engine.checkpoints.model_folders import clean_name
 from engine.store.files import remove_partial_files
 from tui.app.start import Start
 from tui.cli.configuration import ConfiguredCommand, current_config
@@ -26,7 +27,6 @@ from tui.cli.options import (
     complete_model,
     complete_theme,
     engine_options,
-    model_named,
     one_line_errors,
     take_options,
 )
@@ -206,7 +206,7 @@ def explore(
             launch_survey(folder, head, theme=theme, ascii_only=is_ascii)
             return
     start = Start(
-        None if model is None else model_named(model, options), text, head, energy,
+        None if model is None else clean_name(model), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
     launch(start, options, theme=theme, ascii_only=is_ascii)

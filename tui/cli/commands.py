@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import get_completion_class
 
+from engine.checkpoints.model_folders import clean_name
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
 from engine.values.views import NEEDS
@@ -33,7 +34,6 @@ from tui.cli.options import (
     comparing_options,
     complete_model,
     engine_options,
-    model_named,
     one_line_errors,
     plain_place,
     table_options,
@@ -122,7 +122,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
     names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
     arguments["vs"] = options.is_comparing or None
     given = {name: arguments[name] for name in names if arguments[name] not in (None, ())}
-    model = model_named(model, options)
+    model = clean_name(model)
     run_export(model, Request(view, given, **of_request), options)
 
 
@@ -147,7 +147,7 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     _report_problems()
     from tui.cli.headless import run_check
 
-    run_check(model_named(model, options), output, options)
+    run_check(clean_name(model), output, options)
 
 
 def _report_problems() -> None:

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from engine.checkpoints.json_files import CACHED
-from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
+from engine.checkpoints.model_folders import CACHED, cached_id, hub_cache
 from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import DTYPES, EngineOptions, limit_threads
@@ -202,15 +201,6 @@ def take_options(arguments: dict[str, Any]) -> EngineOptions:
     limit_threads(arguments.pop("threads"))
     names = {each.name for each in fields(EngineOptions)} & arguments.keys()
     return EngineOptions(**{name: arguments.pop(name) for name in names})
-
-
-def model_named(typed: str, options: EngineOptions) -> str:
-    """Give the name of a typed model; say on standard error if a path leads to a model elsewhere."""
-    name = clean_name(typed)
-    instead = model_at_path(name, is_described=options.layout is not None)
-    if instead:
-        click.echo(f"attn-tui: {name} is of a model: opening {instead}", err=True)
-    return instead or name
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:

@@ -169,12 +169,10 @@ class ChooserScreen(Modal[Opened | None]):
 
     @on(OptionList.OptionSelected)
     def action_open(self) -> None:
-        """Open the model under the cursor, or the model that a typed path belongs to."""
+        """Open the model under the cursor, or the typed one."""
         if self.list.typed != self.field.typed.strip():  # Enter may come before the list is told of the last letters
             self.list.narrow(self.field.typed)
         name = self.list.name_chosen
-        if self.list.chosen is None and self.list.place is not None:
-            name = self.list.place.model or name
         if name and self._opening is None:  # a click may come after Enter has begun
             self._begin(name)
 

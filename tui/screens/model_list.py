@@ -327,9 +327,6 @@ def _is_offline() -> bool:
 
 
 def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
-    if place is not None and place.model:
-        is_in = "of the model in its folder" if place.kind == "file" else "the Hub cache's name for a model"
-        return f"{text} is {is_in}: {enter} opens {place.model}"
     completions = _listed(place, tab)
     if place is not None and place.is_empty and place.kind == "file":
         return f"{text} is a file; give the folder with config.json, or a .gguf file"

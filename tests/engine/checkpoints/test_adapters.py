@@ -46,6 +46,11 @@ def low_rank(module: str, out: int, into: int, rank: int = RANK) -> dict[str, Te
     }
 
 
+def adapter_of(base: Path, place: Path, **settings: Any) -> Path:
+    """Write an adapter of one module of a tiny Llama, with settings of its own."""
+    return write_adapter(place, base, low_rank("model.layers.1.self_attn.q_proj", 32, 32), **settings)
+
+
 def product(tensors: dict[str, Tensor], module: str) -> Tensor:
     return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
 

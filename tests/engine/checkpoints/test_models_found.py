@@ -14,7 +14,6 @@ from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import cached_models, found_models
 from engine.values.display_text import size
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
 from tui.screens.model_list import enter_does
@@ -126,15 +125,6 @@ def test_an_incomplete_model_is_listed_with_what_is_missing(
     assert enter_does(found, NAME, None, "Enter", "tab") == (
         f"{NAME} is not complete: weights; HF_HUB_OFFLINE keeps the rest from being downloaded"
     )
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_of_a_model_opens_its_folder_with_a_notice(tiny_model: TinyModel, name: str) -> None:
-    folder = tiny_model("gpt2")
-    asked = ("ranks", "--head", "L0H0")
-    of_file, of_folder = (attn_tui("export", place, *asked) for place in (f"'{folder / name}'", folder))
-    assert of_file.stdout == of_folder.stdout
-    assert of_file.stderr == f"attn-tui: {folder / name} is of a model: opening {folder}/\n"
 
 
 def test_the_address_of_no_model_is_refused_with_what_to_type() -> None:

@@ -14,7 +14,6 @@ import pytest
 from huggingface_hub import constants
 from textual.pilot import Pilot
 
-from engine.checkpoints import model_folders
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import look_up
 from engine.demo import MODEL_DIRECTORY
@@ -123,7 +122,6 @@ async def test_tab_completes_paths_and_failures_are_said(tiny_copy: TinyModel, m
         await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
         await type_keys(pilot, "tab")
         assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
-        await put(pilot, screen, "./gpt2-copy/model.safetensors", "model in its folder: Enter opens ./gpt2-copy/")
         await press(pilot, "enter")
         assert app.main.stores is not None
     assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
@@ -347,30 +345,23 @@ async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: F
         await until(pilot, lambda: app.theme != before)
 
 
-async def test_pasted_paths_addresses_and_files_are_opened(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
+async def test_pasted_paths_and_addresses_are_opened(hub: FakeHub, tiny_model: TinyModel) -> None:
     hub.add("org/tiny", tiny_model("gpt2"))
-    cached = locate("org/tiny").directory
+    locate("org/tiny")
     folder = tiny_model("gpt2")
-    copy = tmp_path / "hub" / "models--some--body"
-    (copy / "snapshots").mkdir(parents=True)
-    (copy / "refs").mkdir()
-    (copy / "refs" / "main").write_text("abc", encoding="utf-8")
-    (copy / "snapshots" / "abc").symlink_to(cached)
     pasted = {
         f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
-        f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "in its folder: Enter opens",
+        f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "is a file; give the folder",
         "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
-        str(cached.parents[1]): "name for a model: Enter opens",
-        str(copy): "name for a model: Enter opens", "https://huggingface.co/datasets/a/b": "neither a path here",
+        "https://huggingface.co/datasets/a/b": "neither a path here",
     }  # fmt: skip
     async with opening_screen((200, 24)) as (app, pilot, screen):
         for typed, said in pasted.items():
             await put(pilot, screen, typed, said)
-        screen.field.value = f"'{folder}/config.json'"
-        await until_chosen(pilot, screen, f"{folder}/config.json")
+        screen.field.value = f"'{folder}/'"
+        await until_chosen(pilot, screen, f"{folder}/")
         await type_keys(pilot, "enter")
         await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
-    assert Path(model_folders.model_at_path(str(copy))) == copy / "snapshots" / "abc"
 
 
 async def test_escape_clears_the_field_then_leaves_and_the_foot_says_which() -> None:
@@ -435,7 +426,5 @@ def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypa
         "models/": ("models/inner/", "models/m.gguf"), "models/c": (), "~": ("~/",), "\0": (), "~nobody/x": (),
     }  # fmt: skip
     assert {text: look_up(text).completions for text in completed} == completed
-    of_model = {"models/m.safetensors": "models/", "models/config.json": "models/", "models/m.gguf": "", "models": ""}
-    assert {text: look_up(text).model for text in of_model} == of_model
     described = look_up("models/m.safetensors", is_described=True)
-    assert (described.kind, described.model, described.completions) == ("file", "", ("models/m.safetensors",))
+    assert (described.kind, described.completions) == ("file", ("models/m.safetensors",))
