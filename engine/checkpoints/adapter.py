@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
-from engine.checkpoints.model_folders import ADAPTER_CONFIG, adapter_file, read_object
+from engine.checkpoints.model_folders import ADAPTER_CONFIG, MISTYPED, adapter_file, read_object
 from engine.checkpoints.source import FolderSource, Location, Source, stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
 from engine.values.display_text import quantity
@@ -188,7 +188,13 @@ class AdapterSource(Source):
         self.adapter = Checkpoint(location.directory if file is None else file)
         self.opened = OpenedFiles((*base.opened.files, *self.adapter.opened.files))
         self.descriptions = (*base.descriptions, location.directory / ADAPTER_CONFIG)
-        self.changes, self.replaced = _sort_changes(self.adapter, settings, location.name)
+        try:
+            self.changes, self.replaced = _sort_changes(self.adapter, settings, location.name)
+        except MISTYPED as error:
+            file = location.directory / ADAPTER_CONFIG
+            raise EngineError(
+                f"{file} has settings that attn-tui cannot read ({error}); save the adapter again"
+            ) from error
         entries = base.tensors.entries
         by_name = {_find(entries, f"{change.module}.weight"): change for change in self.changes}
         self._changes = {name: change for name, change in by_name.items() if name is not None}

@@ -82,7 +82,7 @@ def image_angles(
     """
     one, other = factor_matrices(first), factor_matrices(second)
     return [
-        angles(cosines(*images(one[place : place + 1], rank, other[place : place + 1], other_rank)))
+        principal_angles(*images(one[place : place + 1], rank, other[place : place + 1], other_rank))
         for place, (rank, other_rank) in enumerate(zip(first_ranks, second_ranks, strict=True))
     ]
 
@@ -90,20 +90,42 @@ def image_angles(
 def cosines(first: Tensor, second: Tensor) -> Tensor:
     """Compute the cosines of the principal angles between two subspaces, largest first (Björck & Golub 1973).
 
-    Orthonormal columns (batch, d, k) and (batch, d, l) give (batch, min(k, l)), from 0 to 1. What differs from 1 by
-    rounding, ``d · eps``, is 1: angles below some hundred-thousandths of a degree are zero.
+    Orthonormal columns (batch, d, k) and (batch, d, l) give (batch, min(k, l)), from 0 to 1.
     """
     d, k = first.shape[-2:]
     least = min(k, second.shape[-1])
     if max(k, second.shape[-1]) >= d or least == 0:  # the whole space holds every subspace
         return torch.ones(*first.shape[:-2], least, dtype=first.dtype)
-    values: Tensor = torch.linalg.svdvals(first.mT @ second).clamp_min(0.0)
-    return values.masked_fill(values >= 1 - d * torch.finfo(values.dtype).eps, 1.0)
+    values: Tensor = torch.linalg.svdvals(first.mT @ second).clamp(0.0, 1.0)
+    return values
 
 
 def angles(cosine: Tensor) -> Tensor:
-    """Convert cosines (..., k) to degrees."""
+    """Convert cosines (..., k) to degrees; angles below about a millionth of a degree cannot be told from zero."""
     return torch.rad2deg(torch.arccos(cosine))
+
+
+def principal_angles(first: Tensor, second: Tensor) -> Tensor:
+    """Compute the principal angles between two subspaces in degrees, smallest first: (batch, min(k, l)).
+
+    Cosines, the singular values of ``Aᵀ B``, do not resolve angles below a millionth of a degree; sines, those of
+    ``B − A Aᵀ B``, do (Björck & Golub 1973). Each angle comes from the smaller of the two. A sine below ``d · eps`` is
+    rounding, and its angle zero.
+    """
+    if first.shape[2] < second.shape[2]:
+        first, second = second, first
+    batch, d, size = second.shape
+    if first.shape[2] >= d or size == 0:  # the whole space holds every subspace
+        return torch.zeros(batch, size, dtype=second.dtype)
+    met = first.mT @ second
+    outside = second - first @ met
+    sines = torch.linalg.svdvals(torch.linalg.qr(outside, mode="r")[1]).flip(1)
+    sines = sines.masked_fill(sines <= d * torch.finfo(sines.dtype).eps, 0.0).clamp_max(1.0)
+    small = sines**2 < 0.5
+    radians = torch.arcsin(sines)
+    if not bool(small.all()):
+        radians = torch.where(small, radians, torch.arccos(torch.linalg.svdvals(met).clamp(0.0, 1.0)))
+    return torch.rad2deg(radians)
 
 
 def angle_columns(name: str, degrees: Tensor) -> dict[str, float]:

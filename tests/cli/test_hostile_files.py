@@ -75,9 +75,16 @@ def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_
     assert f"config.json {said}" in refusal(folder, "ranks").replace(" is ", " ")
 
 
-def test_a_pattern_of_an_adapter_that_is_none_is_named(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = adapter_of(tiny_model("llama"), tmp_path / "adapter", alpha_pattern={"(": 8})
-    assert "which is not a regular expression" in refusal(folder, "ranks")
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [({"(": 8}, "which is not a regular expression"), (5, "has settings that attn-tui cannot read")],
+    ids=["no expression", "a number"],
+)
+def test_wrong_patterns_of_an_adapter_are_named(
+    patterns: object, said: str, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = adapter_of(tiny_model("llama"), tmp_path / "adapter", alpha_pattern=patterns)
+    assert said in refusal(folder, "ranks")
 
 
 @pytest.mark.parametrize("pattern", ["q_proj", "self_attn.q_proj", r".*\.1\..*q_proj", "(q|k)_proj"])
