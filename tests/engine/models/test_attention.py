@@ -10,11 +10,10 @@ import pytest
 
 from engine.models.reader import Reader
 from engine.values.display_text import visible
-from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, open_reader, superseded_at
+from tests.opening import no_hurry, open_reader
 from tests.own_maps import Maps, eager_maps
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
@@ -143,19 +142,6 @@ def test_special_tokens_and_word_pieces_are_shown_by_name_and_special_ones_stay_
     assert first + "".join(rest).replace("##", "") == "drinking"
     begin, *_, end = reader.read(LONG, no_hurry).tokens
     assert (begin, end) == ("[CLS]", "[SEP]")
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_a_superseded_sentence_or_map_leaves_the_reader_usable(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    reader = open_reader(folder)
-    reader.read(SENTENCE, no_hurry)
-    with pytest.raises(Superseded):
-        reader.read(ANOTHER, superseded_at(2))
-    reader.read(SENTENCE, no_hurry)
-    with pytest.raises(Superseded):
-        reader.layer_maps(Head("decoder", 0), superseded_at(5))
-    assert_maps_of_model(reader, folder)
 
 
 def test_half_precision_is_kept_when_asked_for(tiny_model: TinyModel) -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
-import torch
 
-from engine.analysis.open_model import OpenModel, choose_placement
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
-from engine.models import devices
 from engine.values import memory
-from engine.values.attention import Sentence
-from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, Placement, SentenceNeed, place_sentence
-from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.exporting import refusal
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
-from tests.tui.explorer import explorer, press, screen_text, settle, until
+from tests.tui.explorer import explorer, press, screen_text, settle
 
 GB = 10**9
 PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
@@ -155,48 +148,3 @@ def test_the_command_refuses_with_the_same_message(tmp_path: Path) -> None:
     line = refusal(folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
     assert "needs 1.6 TB to read a sentence (float32)" in line
     assert "its spectra still work" in line
-
-
-async def test_the_first_sentence_waits_for_the_model_and_says_so(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, free = OpenModel.read, threading.Event()
-
-    def held_back(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
-        while not free.wait(0.01):
-            yield None
-        return (yield from read(self, text, off))
-
-    monkeypatch.setattr(OpenModel, "read", held_back)
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("3")
-
-        async def read_and_say(text: str, said: str) -> None:
-            free.clear()
-            app.main.read(text)
-            await until(pilot, lambda: app.views.attention.message.endswith(f" is {said} the sentence …"))
-            free.set()
-            await settle(pilot)
-
-        await read_and_say(SENTENCE, "getting ready to read")
-        await read_and_say("the dog", "reading")
-
-
-def test_only_the_named_gpu_is_asked_and_a_failing_one_has_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def free(number: int) -> tuple[int, int]:
-        asked.append(number)
-        if number == 2:
-            raise torch.AcceleratorError("CUDA error: out of memory")
-        return 10 + number, 100
-
-    for name, answer in (("is_available", True), ("device_count", 3), ("current_device", 0)):
-        monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
-    need = SentenceNeed(1, 0, 1, "float32", "")
-    assert choose_placement("a model", need, "cuda:1").device == "cuda:1"
-    assert asked == [1]
-    assert choose_placement("a model", need, "cuda").device == "cuda"
-    assert asked == [1, 0, 1, 2]
-    assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 11, 0]

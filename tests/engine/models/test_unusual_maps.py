@@ -11,10 +11,9 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models import attention_maps
 from engine.models.reader import Reader
 from engine.values.heads import Head
-from tests.engine.models.test_attention import SENTENCE, assert_same_maps, read_as_model_does, shown_maps
+from tests.engine.models.test_attention import SENTENCE, assert_same_maps, shown_maps
 from tests.opening import no_hurry, open_reader, refused
 from tests.own_maps import eager_maps, own_maps
 from tests.tiny_configurations import save_tiny
@@ -58,14 +57,6 @@ def test_a_band_is_placed_on_the_diagonal(model_type: str, window: int, tmp_path
         own = getattr(module, "longformer_self_attn", module)
         expected = softmax_near(products(own.query, own.key, states) / 8**0.5, window // 2)
         np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
-
-
-def test_a_band_beside_global_tokens_is_declined() -> None:
-    module = type("LongformerSelfAttention", (nn.Module,), {})()
-    band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
-    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
-    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
-    assert "globally" in (attention_maps.reason_without_map(module, (), 4, 6, 6) or "")
 
 
 @pytest.mark.parametrize("radius", [2, 6, 127])
@@ -163,10 +154,6 @@ def test_decoders_beside_declined_encoders_have_their_maps(model_type: str, tmp_
     own = eager_maps(folder, reader.read(SENTENCE, no_hurry).ids)
     for layer in (each for each in reader.modules if each.stack != "encoder"):
         np.testing.assert_allclose(reader.layer_maps(layer).weights, own[layer.stack][layer.layer], rtol=0, atol=1e-5)
-
-
-def test_nystromformer_with_all_tokens_as_landmarks_attends_in_full(tmp_path: Path) -> None:
-    read_as_model_does(save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64))
 
 
 @pytest.mark.parametrize("model_type", ["gemma3n_text", "gemma4_text"])

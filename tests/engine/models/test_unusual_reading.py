@@ -72,14 +72,6 @@ def test_a_model_of_pages_reads_empty_boxes_and_says_so(model_type: str, tmp_pat
     assert "all their boxes are zero" in done.stderr
 
 
-def test_a_configuration_with_settings_by_layer_is_read(tmp_path: Path) -> None:
-    assert exported(save_tiny("neomme", tmp_path), "attention", "--text", TEXT)
-
-
-def test_layers_with_the_keys_of_others_have_ranks(tmp_path: Path) -> None:
-    assert len(exported(save_tiny("gemma3n_text", tmp_path), "ranks", "--layer", "3", "--head", "0")) == 6
-
-
 @pytest.mark.parametrize(
     ("model_type", "said"),
     [
@@ -134,21 +126,6 @@ def test_a_decoder_alone_has_no_cross_maps(alone: Path) -> None:
     assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
     mean = attn_tui("export", alone, "attention", "--text", TEXT, "--layer", "mean")
     assert {row["stack"] for row in rows_in(mean.stdout)} == {"decoder"}
-
-
-def test_heads_of_a_decoder_alone_are_proven(alone: Path) -> None:
-    done = attn_tui("check", alone)
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "6 layers: 6 verified"
-
-
-def test_heads_of_a_decoder_alone_are_switched_off_and_contribute(alone: Path) -> None:
-    done = attn_tui("export", alone, "ablation", "--text", TEXT)
-    assert done.returncode == 0, done.stderr
-    assert "cross L0 is left out: it did not run on this sentence" in done.stderr
-    assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
-    assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
-    assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}
 
 
 NUMBERS = (5, 17, 3, 5, 17, 30)
