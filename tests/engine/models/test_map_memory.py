@@ -72,7 +72,7 @@ def peaks(source, text):
 
 rest = lambda: None
 of_folder = peaks(FolderSource(locate(sys.argv[1])), " ".join(["cat dog"] * 2000))
-shape = {"n_positions": 2048, "n_layer": 6, "n_head": 6, "n_embd": 384, "vocab_size": 12000}
+shape = {"n_positions": 2048, "n_layer": 3, "n_head": 6, "n_embd": 384, "vocab_size": 12000}
 module = ModuleSource(transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)))
 print(json.dumps([of_folder, peaks(module, " ".join(str(17 * token % 12000) for token in range(2048)))]))
 """
