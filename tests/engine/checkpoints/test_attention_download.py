@@ -72,13 +72,3 @@ def test_only_the_ranges_of_the_heads_are_asked_of_the_hub(hub: FakeHub, tiny_mo
     assert len(ranges) == 2 + 2, "the header's length, the header, and the attention of two layers"
     assert all(ranges)
     assert open_model(found, use_cache=False).ranks().equals(open_model(folder, use_cache=False).ranks())
-
-
-def test_a_hub_that_sends_whole_files_gives_the_whole_model(
-    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
-) -> None:
-    folder = tiny_model("gpt2")
-    hub.add(NAME, folder)
-    hub.ignores_ranges = True
-    found = fetched(tmp_path)
-    assert (found / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()

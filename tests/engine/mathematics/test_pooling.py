@@ -41,20 +41,6 @@ def test_every_block_agrees_with_a_plain_loop(shape: tuple[int, int], block: int
     assert pooled.largest == pytest.approx(max(values), rel=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 3])
-def test_a_window_is_a_part_of_the_whole(block: int) -> None:
-    shown = attention(40)
-    whole = pool(shown, MapWindow(block, range(40), range(40)))
-    part = pool(shown, MapWindow(block, range(2, 6), range(9, 99)))
-    count = -(-40 // block)
-    assert (part.window.rows, part.window.columns) == (range(2, 6), range(9, count))
-    np.testing.assert_array_equal(part.values, whole.values[2:6, 9:])
-    np.testing.assert_array_equal(part.places, whole.places[2:6, 9:])
-    assert part.largest == whole.largest
-    assert part.at(3, 10) == whole.at(3, 10)
-    assert pool(shown, MapWindow(block, range(90, 99), range(3))).values.size == 0
-
-
 def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_scale() -> None:
     weights = np.full((6, 6), 0.25, dtype=np.float32)
     weights[1, 0], weights[4, 4], weights[5, 4] = math.nan, math.inf, -math.inf

@@ -54,24 +54,6 @@ def test_layers_that_share_a_block_have_their_own_maps(model_type: str, tmp_path
     assert layers_with_own_maps(model, tmp_path, atol=2e-5) == ["L1", "L3", "L5"]
 
 
-@pytest.mark.parametrize("has_adapters", [True, False])
-def test_matrices_without_the_adapters_of_a_shared_block_say_so(has_adapters: bool, tmp_path: Path) -> None:
-    folder = save_tiny(
-        "zamba2", tmp_path, **SHARING["zamba2"], use_shared_attention_adapter=has_adapters, adapter_rank=3
-    )
-    done = attn_tui("export", folder, "matrices", "-o", tmp_path / "heads.npz")
-    assert done.returncode == 0
-    assert ("W_Q, W_K, W_V are without them" in done.stderr) is has_adapters
-
-
-@pytest.mark.parametrize("model_type", ["bros", "udop"])
-def test_a_model_of_pages_reads_empty_boxes_and_says_so(model_type: str, tmp_path: Path) -> None:
-    folder = save_tiny(model_type, tmp_path)
-    done = attn_tui("export", folder, "attention", "--text", TEXT, "--layer", "0", "--head", "0")
-    assert done.returncode == 0
-    assert "all their boxes are zero" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("model_type", "said"),
     [

@@ -1,4 +1,4 @@
-"""The engine's requests: outlines, spectra, sweeps and errors."""
+"""A sweep computes all heads and then all layers, and what is selected comes before its next step."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from engine.values.progress import Progress
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.opening import PATIENCE, start_engine
-
-FIRST = Head("decoder", 0)
 
 
 def answer(future: Future[Any]) -> Any:

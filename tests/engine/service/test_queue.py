@@ -59,19 +59,15 @@ class Units:
     """Work of one unit every millisecond until its end is set; it has begun."""
 
     def __init__(self, queue: Queue, urgency: Urgency = Urgency.SWEEP, lane: Lane = LANE, view: str = "") -> None:
-        self.done, self.ends, self.is_closed = 0, threading.Event(), False
+        self.done, self.ends = 0, threading.Event()
         self.answer = queue.submit(self._work, urgency, lane, view)
         until(lambda: self.done > 0)
 
     def _work(self) -> Work[str]:
-        try:
-            while not self.ends.wait(0.001):
-                self.done += 1
-                yield None
-            return "through"
-        except GeneratorExit:
-            self.is_closed = True
-            raise
+        while not self.ends.wait(0.001):
+            self.done += 1
+            yield None
+        return "through"
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -202,7 +198,6 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
         with pytest.raises((Superseded, CancelledError)):
             future.result(0)
     gate.open.set()
-    until(lambda: moving.is_closed)
     queue.join(PATIENCE)
     assert said == []
 
