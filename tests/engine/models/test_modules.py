@@ -25,7 +25,6 @@ from tests.handmade import (
     LanguageModel,
     ManyAlone,
     NormedHeads,
-    OutputsNormedTogether,
     RawParameters,
     SummedAxes,
 )
@@ -42,7 +41,7 @@ def _rows(weight: Tensor, head: int) -> Tensor:
     return weight[head * NARROW : (head + 1) * NARROW]
 
 
-KINDS = (FusedCausal, Grouped, RawParameters, SummedAxes, ManyAlone, NormedHeads, OutputsNormedTogether, Annotated)
+KINDS = (FusedCausal, Grouped, RawParameters, SummedAxes, ManyAlone, NormedHeads, Annotated)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
@@ -164,7 +163,7 @@ SCORES, OUTPUTS = "scores beyond QK", "outputs beyond OV"
     ("kind", "beyond"),
     [
         (FusedCausal, set()), (Grouped, {SCORES}), (Gated, {SCORES, OUTPUTS}),
-        (NormedHeads, {OUTPUTS}), (OutputsNormedTogether, {OUTPUTS}),
+        (NormedHeads, {OUTPUTS}),
     ],
 )  # fmt: skip
 def test_what_takes_part_beside_the_matrices_is_marked(kind: type[nn.Module], beyond: set[str]) -> None:

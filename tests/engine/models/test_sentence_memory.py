@@ -201,8 +201,7 @@ print(json.dumps(found))
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
 def test_reading_and_maps_take_no_more_memory_than_one_layers_maps(tiny_model: TinyModel) -> None:
-    settings = {"num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 4}
-    folder = tiny_model("llama", max_position_embeddings=2048, **settings)
+    folder = tiny_model("llama", max_position_embeddings=2048, num_attention_heads=8, num_key_value_heads=8)
     # With a fixed threshold freed memory goes back to the system, so that no work uses what another has freed.
     found = run_apart(PEAKS, folder, OMP_NUM_THREADS="1", MALLOC_MMAP_THRESHOLD_="131072")
     assert all(share < 1.3 for share in json.loads(found)), found

@@ -34,7 +34,6 @@ QUERIES = {
     "composition": Query(),
     "circuits": Query(layer=LAYER, head=0),
     "changes": Query(layer=LAYER, head=0),
-    "weights": Query(norms=True),
 }
 """Tables that take many steps, or keep something for the next request."""
 

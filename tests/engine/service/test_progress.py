@@ -98,7 +98,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> tuple[t
 
 
 @pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_mean_over_layers(
+async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
@@ -118,14 +118,6 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_me
         assert app.main.top_line.progress == "reading the sentence  4 / 40 layers · 75 s left"
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
         await until(pilot, lambda: not app.main.top_line.progress)
-        free.set()
-        await settle(pilot)
-        assert pane.heatmap.pooled is not None
-        free, _ = hold_back(monkeypatch, OpenModel, "attention")
-        await pilot.press("a", "a")  # the mean over all layers
-        await until(pilot, lambda: pane.message == "computing …")
-        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
-        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
