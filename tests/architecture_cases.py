@@ -79,14 +79,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 """Every type that is taken apart and put together again."""
 
 
-FORMS = ("base class", "with a head", "other counts")
-"""The ways in which a checkpoint of a type can come; a head for language modelling lengthens every name."""
-
-
-def settings_of_form(model_type: str, form: str) -> dict[str, Any]:
-    """Give the settings of a form of a type, some of them only if its configuration knows them."""
+def settings_of(model_type: str, *, has_other_counts: bool) -> dict[str, Any]:
+    """Give the settings of a type, with other counts than the usual ones where its configuration knows them."""
     settings: dict[str, Any] = {"position_embedding_type": "absolute"} if model_type == "esm" else {}
-    if form != "other counts":
+    if not has_other_counts:
         return settings | {"tie_word_embeddings": True}
     known = transformers.AutoConfig.for_model(model_type).to_dict()
     settings |= {"num_attention_heads": 6, "hidden_size": 48, "tie_word_embeddings": False}

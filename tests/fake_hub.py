@@ -81,7 +81,6 @@ class FakeHub:
     cut_after : by file name, how many bytes to send before the connection breaks; each only once.
     held_at : how many bytes of a file are sent until this is None again; None: all.
     pause : seconds between two pieces of a file.
-    ignores_ranges : whether whole files are sent to whoever asks for a part.
     dies_of_cuts : whether such a break takes the whole network away.
     dead : whether the network is away: connections are closed without an answer.
     hanging : parts of paths that are never answered.
@@ -95,7 +94,6 @@ class FakeHub:
         self.cut_after: dict[str, int] = {}
         self.held_at: int | None = None
         self.pause = 0.0
-        self.ignores_ranges = False
         self.dies_of_cuts = False
         self.dead = False
         self.hanging: tuple[str, ...] = ()
@@ -212,8 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, name: str, files: Mapping[str, bytes]) -> None:
         """Send a file, or the rest of it, or only so much of it that the connection breaks in the middle."""
         content = files[name]
-        asked = "" if self.hub.ignores_ranges else self.headers.get("Range", "")
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         start, last = (int(wanted[1]), int(wanted[2] or len(content) - 1)) if wanted else (0, len(content) - 1)
         self.send_response(206 if wanted else 200)
         if wanted:

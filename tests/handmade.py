@@ -37,21 +37,13 @@ class FusedCausal(nn.Module):
 class NormedHeads(FusedCausal):
     """A norm of each head's output before the output projection."""
 
-    width = WIDTH // HEADS
-
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(self.width)
+        self.norm = nn.RMSNorm(WIDTH // HEADS)
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        together = super().mix(query, key, value).transpose(1, 2).flatten(2)
-        return _split(self.norm(together.unflatten(2, (-1, self.width))).flatten(2), HEADS)
-
-
-class OutputsNormedTogether(NormedHeads):
-    """A norm of all heads' outputs together."""
-
-    width = WIDTH
+        normed: Tensor = self.norm(super().mix(query, key, value))
+        return normed
 
 
 class Annotated(nn.Module):

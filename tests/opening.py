@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -146,17 +145,6 @@ def run_apart(code: str, *arguments: str | Path, **environment: str) -> str:
 
 def no_hurry() -> None:
     """Let nothing come between the steps of what the engine does."""
-
-
-def superseded_at(call: int) -> Callable[[], None]:
-    """Give a check that raises at its n-th call, as for a newer request."""
-    calls = itertools.count(1)
-
-    def check() -> None:
-        if next(calls) == call:
-            raise Superseded("replaced by a newer request")
-
-    return check
 
 
 def worked_out(model: OpenModel, name: str, query: Query | None = None) -> Table:

@@ -10,8 +10,6 @@ and needs ``--whole``. Only Linux reports the memory.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from engine.values.display_text import size
 from engine.values.heads import Head
 from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
-from tests.benchmarks.machine import environment, resident_mib
+from tests.benchmarks.machine import apart, environment, resident_mib
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, FIRST_HEAD, Terminal
 
@@ -107,13 +105,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="13b")
     parser.add_argument("--whole", action="store_true", help="a layer as a whole too, where it takes minutes")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     shape = SHAPES[chosen.shape]
     whole = chosen.whole or shape.key_value_heads < shape.heads
-    if chosen.inside:
-        inside(chosen.inside, whole)
-        return
     with tempfile.TemporaryDirectory() as place:
         folder = write_checkpoint(Path(place) / chosen.shape, shape, filled=tuple(range(LAYERS)))
         files = list(folder.glob("*.safetensors"))
@@ -121,8 +115,7 @@ def main() -> None:
         print(
             f"{chosen.shape}: {total} in {len(files)} files; the largest resident set so far at the right", flush=True
         )
-        measure = [sys.executable, "-m", "tests.benchmarks.checkpoints", "--shape", chosen.shape, "--inside"]
-        subprocess.run([*measure, str(folder), *(["--whole"] if chosen.whole else [])], check=True)
+        apart(inside, str(folder), whole)
         explorer(folder, whole)
 
 

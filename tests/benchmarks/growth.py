@@ -7,13 +7,12 @@ scaled up. ``--large`` adds the shapes of models of 8 and 70 billion parameters,
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from engine.values.options import limit_threads
+from tests.benchmarks.machine import apart, forget_peak, resident_mib
 
 MOST_LAYERS = 12
 """The most layers that are computed; the time of more is scaled up."""
@@ -54,7 +53,6 @@ def measure(shape: Shape) -> dict[str, float]:
 
     from engine.analysis.decompositions import Decomposer
     from engine.values.progress import finish
-    from tests.benchmarks.machine import forget_peak, resident_mib
     from tests.benchmarks.spectra import drawn
     from tests.engine.mathematics.dense_spectra import weights_of
 
@@ -78,16 +76,10 @@ def measure(shape: Shape) -> dict[str, float]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(Shape(**json.loads(sys.argv[2])))))
-        return
-    print(
-        f"{'':<28}{'layers':>7}{'heads':>7}{'keys':>6}{'width':>7}{'d_model':>9}{'heads':>10}{'layers':>10}{'memory':>10}"
-    )
+    print(f"{'':<28}{'layers':>7}{'heads':>7}{'keys':>6}{'width':>7}{'d_model':>9}", end="")
+    print(f"{'heads':>10}{'layers':>10}{'memory':>10}")
     for shape in (*SHAPES, *(LARGE if "--large" in sys.argv else ())):
-        command = [sys.executable, "-m", "tests.benchmarks.growth", "--measure", json.dumps(asdict(shape))]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        found = json.loads(answer.splitlines()[-1])
+        found = apart(measure, shape)
         layers = f"{found['layers']:8.2f} s" if shape.whole else f"{'—':>10}"
         counts = f"{shape.layers:7d}{shape.heads:7d}{shape.shared:6d}{shape.width:7d}{shape.d_model:9d}"
         print(f"{shape.name:<28}{counts}{found['heads']:8.2f} s{layers}{found['memory']:6.0f} MiB", flush=True)

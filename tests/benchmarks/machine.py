@@ -1,10 +1,16 @@
-"""The machine of a measurement, in one line, memory as the operating system counts it, and where programs run."""
+"""The machine of a measurement, in one line, memory as the operating system counts it, and processes of their own."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TypeVar
+
+R = TypeVar("R")
 
 
 def processor() -> str:
@@ -38,6 +44,12 @@ def resident_mib(peak: bool = False, process: int | str = "self") -> float:
 
 def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def apart(work: Callable[..., R], *arguments: object) -> R:
+    """Do work in a process of its own, which imports everything anew."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 def environment(cache: str) -> dict[str, str]:

@@ -8,9 +8,6 @@ maps are computed, and over all; and the size of one layer's maps.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,6 +16,7 @@ from typing import Any
 
 from engine.models.model_loader import load_reader
 from engine.values.options import limit_threads
+from tests.benchmarks.machine import apart, forget_peak, machine, resident_mib
 
 WORDS = 1000
 SHORT = "w1 w2 w3"
@@ -56,7 +54,6 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     limit_threads(None)
     from engine.checkpoints.locate import locate
     from engine.checkpoints.source import FolderSource
-    from tests.benchmarks.machine import forget_peak, resident_mib
 
     def timed(work: Callable[[], Any]) -> tuple[Any, float]:
         start = time.perf_counter()
@@ -88,11 +85,6 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(sys.argv[2], int(sys.argv[3]))))
-        return
-    from tests.benchmarks.machine import machine
-
     print(machine())
     head = ("tokens", "read", "maps", "next", "mean", "read", "maps", "in all", "one layer")
     for name, lengths in LENGTHS.items():
@@ -100,9 +92,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             build(name, Path(folder))
             for tokens in lengths:
-                command = [sys.executable, "-m", "tests.benchmarks.sentences", "--measure", folder, str(tokens)]
-                answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                found = json.loads(answer.splitlines()[-1])
+                found = apart(measure, folder, tokens)
                 seconds = "".join(
                     f"{'—':>11}" if found[kind] != found[kind] else f"{found[kind]:9.2f} s"
                     for kind in ("read", "first", "second", "mean")

@@ -154,11 +154,6 @@ def test_invisible_characters_may_be_typed_or_escaped() -> None:
             assert kept(text, ("token",), [(cell,) for cell in cells]) == [place], text
 
 
-def test_a_filter_knows_which_columns_it_compares() -> None:
-    text = "0 < x < x_chance and token contains kind or layer"
-    assert parse_filter(text, COLUMNS[1:]).columns == {"x", "x_chance", "token"}
-
-
 def test_long_texts_are_read() -> None:
     assert kept(" or ".join(["x > 9 and x < 1"] * 100 + ["layer = 2"])) == [4, 5]
 

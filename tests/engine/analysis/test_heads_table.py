@@ -1,19 +1,13 @@
-"""The table of heads: its numbers are those of the views that it joins, and filters read it."""
+"""The table of heads: its numbers are those of the views that it joins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import SimpleNamespace
-
 import pytest
 
-from engine.analysis import tables
 from engine.analysis.tables import table_states
-from engine.values.progress import Progress
-from engine.values.table import RANK_COLUMNS, Cell, RowGroup, Table
+from engine.values.table import RANK_COLUMNS, Cell, Table
 from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
-from tests.exporting import exported
 from tests.opening import open_on_thread, refused, worked_out
 
 TEXT = "the cat sat on the mat and the cat sat"
@@ -43,14 +37,6 @@ def test_its_numbers_are_those_of_three_views(tiny_model: TinyModel, model_type:
         assert [head[f"{str(row['matrix']).lower()}_{name}"] for name in measures] == [row[name] for name in measures]
 
 
-def test_layers_with_different_numbers_of_heads_have_a_row_for_each(tiny_model: TinyModel) -> None:
-    session = open_on_thread(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
-    assert [layer.heads for layer in session.outline.layers] == [4, 8]
-    table = worked_out(session, "heads", Query(parts=("ranks",)))
-    names = [(head.stack, head.layer, head.label) for layer in session.outline.layers for head in layer.head_names()]
-    assert [tuple(row[:3]) for row in table] == names
-
-
 def test_cheap_columns_come_first(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
     monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
@@ -62,14 +48,6 @@ def test_cheap_columns_come_first(tiny_model: TinyModel, monkeypatch: pytest.Mon
         for state in states
     ]
     assert list(dict.fromkeys(filled)) == [(), (ranks,), (ranks, patterns), (ranks, patterns, circuits)]
-
-
-def test_only_wanted_parts_are_computed(tiny_model: TinyModel) -> None:
-    model = open_on_thread(tiny_model("llama"))
-    rows = by_head(worked_out(model, "heads", Query(parts=("ranks", "circuits")))).values()
-    assert not model.is_loaded
-    assert all(row["induction"] is None for row in rows)
-    assert all(row["qk_symmetry"] is not None and row["ov_stable_rank"] is not None for row in rows)
 
 
 def test_a_part_that_fails_leaves_its_cells_empty(tiny_copy: TinyModel) -> None:
@@ -86,30 +64,3 @@ def test_every_column_is_explained() -> None:
     for column in HEADS.columns:
         assert explain(column, "heads") or column in ("stack", "layer", "head"), column
     assert explain("ov_energy_rank", "heads").startswith("energy rank of OV: fewest σ²")
-
-
-def test_the_command_line_filters_it() -> None:
-    whole = exported("demo", "heads", "--columns", "all")
-    assert tuple(exported("demo", "heads")[0]) == HEADS.default_columns
-    kept = exported("demo", "heads", "--where", "OV_energy_rank < 40 and induction > 0.5")
-    wanted = [row for row in whole if int(row["ov_energy_rank"]) < 40 and float(row["induction"]) > 0.5]
-    assert kept == [{name: row[name] for name in HEADS.default_columns} for row in wanted]
-    assert 0 < len(kept) < len(whole) == 32
-
-
-def test_states_that_take_long_to_deliver_come_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, delivered = 0.0, list[int]()
-
-    def rows(*asked: object) -> Iterator[RowGroup]:
-        nonlocal now
-        for done in range(24):
-            now += 0.1
-            yield RowGroup(progress=Progress("heads", done, 24, "layers"))
-
-    monkeypatch.setattr(tables, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(tables, "_rows", rows)
-    for state in table_states(open_on_thread("demo"), "heads", Query()):
-        assert isinstance(state, tuple)
-        delivered.append(state[1].done)
-        now += 0.29 if len(delivered) == 1 else 0.0  # what the first takes to be written and delivered
-    assert delivered[:-1] == [0, 12, 15, 18, 21]  # at once, after four times 0.29 s, after 0.25 s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 
 from engine.service.engine import Engine
 from engine.values.heads import Head
-from engine.values.views import PATTERNS, Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, refusal, rows_in
 from tests.opening import edited_weights, refused, start_engine
@@ -79,7 +79,6 @@ OF_LAYER = "1.q_proj", "1.k_proj", "1.v_proj", "1.o_proj"
 @pytest.mark.parametrize(
     ("parts", "command", "said"),
     [
-        (("1.v_proj",), ("circuits", "--layer", "1"), (V_PROJ,)),
         (("1.v_proj",), ("circuits", "--head", "L1H0"), (V_PROJ,)),
         (("1.q_proj", "1.o_proj"), ("ranks", "--layer", "1"), ("q_proj.weight holds 1", "o_proj.weight holds 1")),
         (OF_LAYER, ("ranks", "--layer", "1"), ("v_proj.weight holds 1", "and so does one more of its tensors")),
@@ -107,13 +106,6 @@ def test_the_model_with_the_fault_is_named(view: str, sound: Path, broken: Break
     assert {row["layer"] for row in rows_in(done.stdout)} == {"0", "2"}
 
 
-def test_the_gain_of_a_folded_norm_counts_too(broken: Breaking) -> None:
-    done = attn_tui("export", broken("0.input_layernorm"), "directions", "--fold-norm", "--first", "1", "--top", "1")
-    said = "decoder L0 is left out: layers.0.input_layernorm.weight holds 1 NaN or infinite numbers of 32"
-    assert said in done.stderr
-    assert {row["layer"] for row in rows_in(done.stdout)} == {"1", "2"}
-
-
 async def test_the_explorer_shows_the_others_and_says_what_is_left_out(broken: Breaking) -> None:
     async with explorer(broken("1.k_proj"), size=(110, 30)) as (app, pilot):
         await press(pilot, "unbound:app.tree", "home", "2")
@@ -126,80 +118,20 @@ async def test_the_explorer_shows_the_others_and_says_what_is_left_out(broken: B
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6], "there will be none"
 
 
-TABLES_OF_TOKENS = ("model.embed_tokens.weight", "lm_head.weight")
-
-
-def break_table(folder: Path, name: str) -> Path:
-    """Put one infinite number into a row of a table of tokens that no test reads."""
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "lm_head.weight"])
+def test_a_broken_table_of_tokens_empties_only_ov_copying(
+    name: str, tiny_model: TinyModel, tiny_copy: TinyModel
+) -> None:
+    settings = {"with_head": True, "tie_word_embeddings": False}
+    folder, whole = tiny_copy("llama", **settings), tiny_model("llama", **settings)
     with edited_weights(folder) as tensors:
         tensors[name][-1, 0] = torch.inf
-    return folder
-
-
-UNTIED = {"with_head": True, "tie_word_embeddings": False}
-
-
-@pytest.fixture
-def whole(tiny_model: TinyModel) -> Path:
-    return tiny_model("llama", **UNTIED)
-
-
-@pytest.fixture(params=TABLES_OF_TOKENS)
-def with_broken_table(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
-    """Copy that model with an infinite number in its embedding or unembedding, and name that tensor."""
-    return break_table(tiny_copy("llama", **UNTIED), request.param), request.param
-
-
-def without(row: dict[str, str], columns: Collection[str]) -> dict[str, str]:
-    return {name: cell for name, cell in row.items() if name not in columns}
-
-
-@pytest.mark.parametrize("view", ["circuits", "heads", "changes"])
-def test_a_broken_table_of_tokens_empties_only_ov_copying(
-    view: str, with_broken_table: tuple[Path, str], whole: Path
-) -> None:
-    folder, name = with_broken_table
-    more = ("--vs", whole) if view == "changes" else ()
-    done = attn_tui("export", folder, view, *more)
+    done = attn_tui("export", folder, "circuits")
     assert done.returncode == 0
-    rows, expected = rows_in(done.stdout), exported(whole, view, *more)
-    emptied = [each for each in expected[0] if each.startswith("ov_copying") and "residual" not in each]
-    assert any(row[each] for row in expected for each in emptied)
-    said = f"without {emptied[0]}: {name} holds 1 NaN or infinite numbers of 10240"
-    if view == "heads":
-        assert {row["note"] for row in rows} == {said}
-    else:
-        assert done.stderr == f"attn-tui: {said}\n"
-    others = {"note", *emptied, *(PATTERNS.columns[3:] if view == "heads" else ())}
-    for row, own in zip(rows, expected, strict=True):
-        assert {row[each] for each in emptied} == {""}
-        assert without(row, others) == without(own, others)
-
-
-def test_directions_name_the_tokens_of_the_sound_table(with_broken_table: tuple[Path, str], whole: Path) -> None:
-    folder, name = with_broken_table
-    options = ("directions", "--head", "L1H2", "--first", "2", "--top", "1")
-    done = attn_tui("export", folder, *options)
-    what = f"{name} holds 1 NaN or infinite numbers of 10240"
-    assert done.stderr == f"attn-tui: without tokens: {what}\n"
-    lacking = {"output"} if name == "lm_head.weight" else {"query", "key", "input"}
-    rows, expected = rows_in(done.stdout), exported(whole, *options)
-    unsaid = {row["side"]: (row["token"], row["note"]) for row in rows if not row["token_id"]}
-    assert unsaid == dict.fromkeys(lacking, ("", what))
-    assert [row for row in rows if row["token_id"]] == [row for row in expected if row["side"] not in lacking]
-    values = [{(row["matrix"], row["index"], row["singular_value"]) for row in each} for each in (rows, expected)]
-    assert values[0] == values[1]
-
-
-def test_a_score_is_explained_without_tokens(tiny_copy: TinyModel, whole: Path) -> None:
-    name = TABLES_OF_TOKENS[0]
-    options = ("explain", "--text", TEXT, "--head", "L1H2")
-    rows = exported(break_table(tiny_copy("llama", **UNTIED), name), *options)
-    columns = ("query_tokens", "key_tokens", "note")
-    for row, own in zip(rows, exported(whole, *options), strict=True):
-        assert without(row, columns) == without(own, columns)
-        if own["query_tokens"]:
-            assert [row[each] for each in columns] == ["", "", f"{name} holds 1 NaN or infinite numbers of 10240"]
+    assert done.stderr == f"attn-tui: without ov_copying: {name} holds 1 NaN or infinite numbers of 10240\n"
+    expected = exported(whole, "circuits")
+    assert all(row["ov_copying"] for row in expected)
+    assert rows_in(done.stdout) == [row | {"ov_copying": "", "ov_copying_chance": ""} for row in expected]
 
 
 SAID = "h.1.attn.c_attn.weight holds 2 NaN or infinite numbers of 3072"
@@ -233,10 +165,3 @@ def test_maps_and_scores_name_the_broken_weights(engine: Engine) -> None:
     )
     assert whole().rows
     assert all("NaN or infinite queries or keys" in refused(each) for each in broken)
-
-
-def test_nothing_is_predicted_if_the_logit_of_an_unread_token_is_infinite(tiny_copy: TinyModel) -> None:
-    folder = break_table(tiny_copy("gpt2", with_head=True), "transformer.wte.weight")
-    engine, said = start_engine(folder), r"are infinite, so it predicts nothing: .*wte\.weight holds 1 NaN or infinite"
-    for view in PREDICTING:
-        assert re.search(said, refused(engine.table(view, Query(text=TEXT)).result))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiny_models
-from tests.architecture_cases import ARCHITECTURES, FORMS, Scores, expected_counts, settings_of_form
+from tests.architecture_cases import ARCHITECTURES, Scores, expected_counts, settings_of
 from tests.opening import open_folder, prove_layers
 from tests.tiny_configurations import tiny_configuration
 
@@ -21,11 +21,11 @@ MODIFIERS = {
 """What a check names beside queries and keys, by how a type turns these into scores."""
 
 
-@pytest.mark.parametrize("form_name", FORMS)
+@pytest.mark.parametrize("has_other_counts", [False, True])
 @pytest.mark.parametrize("model_type", ARCHITECTURES)
-def test_heads_are_found_and_reproduce_the_attention(model_type: str, form_name: str, tmp_path: Path) -> None:
-    case, settings = ARCHITECTURES[model_type], settings_of_form(model_type, form_name)
-    model = tiny_models.build(tiny_configuration(model_type, **settings), with_head=form_name != "base class")
+def test_heads_are_found_and_reproduce_the_attention(model_type: str, has_other_counts: bool, tmp_path: Path) -> None:
+    case, settings = ARCHITECTURES[model_type], settings_of(model_type, has_other_counts=has_other_counts)
+    model = tiny_models.build(tiny_configuration(model_type, **settings), with_head=True)
     model.save_pretrained(tmp_path)
     outline, proofs = open_folder(tmp_path)[2].outline, prove_layers(tmp_path)
     assert outline.stacks == case.stacks

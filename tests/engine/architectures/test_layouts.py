@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 import transformers
 
-import engine
 from engine.values.heads import Head
-from engine.values.outline import LayerProof
-from tests import tiny_models
-from tests.opening import edited_weights, open_folder, open_reader, prove_layers, refusal, verdicts_of
+from tests.opening import open_folder, open_reader, prove_layers, refusal
 from tests.own_maps import eager_maps
-from tests.tiny_configurations import is_newest, save_tiny, tiny_configuration
+from tests.tiny_configurations import is_newest, save_tiny
 
 HYBRID = ["linear_attention", "full_attention"]
 
@@ -62,7 +59,6 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("kimi_linear", {"layer_types": HYBRID, "num_local_experts": 4, "num_experts_per_tok": 2}),
     ("bailing_hybrid", {"layer_types": HYBRID, "num_local_experts": 4, "n_group": 2, "topk_group": 1,
                         "num_experts_per_tok": 2}),
-    ("nemotron_h", {}),
     ("moshi", {"num_key_value_heads": 1}),
     ("dbrx", {"n_heads": 8, "attn_config": {"kv_n_heads": 1, "clip_qkv": 2.0, "rope_theta": 1e4}}),
     ("gemma3n_text", {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": SLIDING * 2}),
@@ -75,16 +71,12 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
                      "num_attention_heads": 8}),
     ("longformer", {"attention_window": 4}),
     ("led", {"attention_window": 4, "decoder_attention_heads": 2}),
-    ("big_bird", {}),
     ("bigbird_pegasus", {"encoder_attention_heads": 2}),
     ("granite_swa", {"num_key_value_heads": 1}),
     ("diffllama", {"num_attention_heads": 8, "num_key_value_heads": 4}),
     ("roformer", {"num_attention_heads": 8}),
     ("fsmt", {"encoder_attention_heads": 2, "decoder_attention_heads": 8}),
-    ("moss_transcribe_diarize", {}),
     ("whisper", {"encoder_attention_heads": 2, "max_source_positions": 12}),
-    ("moonshine", {}),
-    ("dia", {}),
     ("zamba", {"num_hidden_layers": 3, "layer_types": ["hybrid", "linear_attention", "hybrid"], "n_mamba_heads": 2}),
     ("zamba2", {"num_hidden_layers": 4, "layers_block_type": ["hybrid", "mamba", "hybrid", "hybrid"],
                 "num_mem_blocks": 2, "n_mamba_heads": 4, "mamba_headdim": 16}),
@@ -108,11 +100,6 @@ FORMS: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
 ]  # fmt: skip
 
 
-def assert_proven(proof: LayerProof) -> None:
-    assert proof.output.holds, proof
-    assert proof.scores.holds, proof
-
-
 @pytest.mark.parametrize(("model_type", "settings", "heads"), [*((*each, None) for each in VARIANTS), *FORMS])
 def test_heads_are_cut_as_the_settings_say_and_every_layer_is_proven(
     model_type: str, settings: dict[str, Any], heads: tuple[int, int] | None, tmp_path: Path
@@ -123,36 +110,13 @@ def test_heads_are_cut_as_the_settings_say_and_every_layer_is_proven(
     for proof in prove_layers(folder).values():
         if proof.output.holds is None and not is_newest():
             pytest.skip(f"{model_type} in transformers {transformers.__version__}: {proof.output.note}")
-        assert_proven(proof)
-
-
-@pytest.mark.parametrize("name", ["q_a_layernorm", "kv_a_layernorm"])
-@pytest.mark.parametrize("change", ["gone", "a matrix"])
-def test_a_damaged_norm_of_a_latent_is_named(name: str, change: str, tmp_path: Path) -> None:
-    folder = save_tiny("deepseek_v3", tmp_path)
-    with edited_weights(folder) as tensors:
-        damaged = next(each for each in tensors if f"layers.0.self_attn.{name}." in each)
-        gain = tensors.pop(damaged)
-        if change != "gone":
-            tensors[damaged] = gain[None]
-    assert damaged in refusal(folder)
+        assert proof.output.holds, proof
+        assert proof.scores.holds, proof
 
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_fewer_than_four_heads_are_not_cut_out_of_quarters(heads: int, tmp_path: Path) -> None:
     assert f"cannot be cut into {heads} head" in refusal(save_tiny("codegen", tmp_path, n_head=heads))
-
-
-def test_a_decoder_of_speech_is_cut_by_the_names_in_its_files(tmp_path: Path) -> None:
-    """Its encoder adds terms of relative positions to the scores, which no identity covers."""
-    folder = save_tiny("cohere_asr", tmp_path)
-    outline, proofs = open_folder(folder)[2].outline, prove_layers(folder)
-    assert outline.stacks == ("encoder", "decoder", "cross")
-    assert len(proofs) == 6
-    for layer, proof in proofs.items():
-        assert proof.output.holds, proof.output.note
-        assert proof.scores.holds is (None if layer.stack == "encoder" else True), proof.scores.note
-        assert ("relative position terms" in outline.layer(layer).marks) == (layer.stack == "encoder")
 
 
 @pytest.mark.parametrize(
@@ -171,23 +135,9 @@ def test_layers_that_share_weights_are_separate_layers(
         assert "weights shared by layers" in layer.marks
         assert (layer.heads, layer.key_value_heads) == (4, 4)
     for proof in prove_layers(folder).values():
-        assert_proven(proof)
+        assert proof.output.holds, proof
+        assert proof.scores.holds, proof
     reader = open_reader(folder)
     own = eager_maps(folder, reader.read("the cat sat on the mat", lambda: None).ids)[""]
     for layer, expected in zip(outline.layers, own, strict=True):
         np.testing.assert_allclose(reader.layer_maps(layer.name).weights, expected, rtol=0, atol=1e-5)
-
-
-def test_an_encoder_and_a_decoder_in_one_model_have_the_stacks_of_both(tmp_path: Path) -> None:
-    decoder = tiny_configuration("gpt2", is_decoder=True, add_cross_attention=True)
-    both = tiny_configuration("bert"), decoder
-    config: Any = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(*both)
-    config.decoder_start_token_id, config.pad_token_id = 0, 2
-    model = transformers.EncoderDecoderModel(config)
-    folder = tiny_models.save(model, tmp_path)
-    assert open_folder(folder)[2].outline.stacks == ("encoder", "decoder", "cross")
-    for proof in prove_layers(folder).values():
-        assert_proven(proof)
-    live = engine.open_module(model)
-    assert live.outline.stacks == ("encoder", "decoder", "cross")
-    assert set().union(*verdicts_of(live).values()) == {"verified"}

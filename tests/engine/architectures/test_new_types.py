@@ -13,7 +13,6 @@ from engine.architectures.rules import FUSED_NAMES, OUTPUT_NAMES, SEPARATE_NAMES
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import assert_same_heads, edited_weights, open_folder, refusal, with_config
-from tests.tiny_configurations import save_tiny
 
 SPELLINGS = [
     *((names, "o_proj") for names in SEPARATE_NAMES),
@@ -111,13 +110,6 @@ def test_linear_attention_is_recognised_by_the_tensors_beside_it(unknown: Path) 
     assert [layer.name for layer in open_folder(unknown)[2].outline.layers] == [Head("decoder", 1)]
 
 
-@pytest.mark.parametrize("content", ["", "{", "null", '"text"', "3"])
-def test_a_damaged_configuration_is_named(content: str, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    (folder / "config.json").write_text(content)
-    assert "config.json" in refusal(folder)
-
-
 @pytest.mark.parametrize(
     ("heads", "more", "said"),
     [
@@ -137,8 +129,3 @@ def test_a_head_count_that_is_left_out_is_the_types_default_with_a_note(tiny_cop
     outline = open_folder(folder)[2].outline
     assert [layer.heads for layer in outline.layers] == [12, 12]
     assert "defaults of its type" in " ".join(outline.notes)
-
-
-@pytest.mark.parametrize("model_type", ["mamba", "rwkv", "fnet"])
-def test_a_type_without_attention_heads_is_named(model_type: str, tmp_path: Path) -> None:
-    assert f"'{model_type}' have no softmax attention" in refusal(save_tiny(model_type, tmp_path))

@@ -11,7 +11,6 @@ import transformers
 from torch import Tensor, nn
 
 from engine.architectures.vocabulary import NORMS_BEFORE, Vocabulary, final_gain, gain_before, read_gain, vocabulary
-from engine.values.errors import EngineError
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
@@ -91,10 +90,3 @@ def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, mod
     for found in (gain, final_gain(anatomy.outline, layer, tensors.entries)):
         measured = measured_gain(model.get_submodule(found.name.removesuffix(".weight")), layer.d_model)
         torch.testing.assert_close(read_gain(tensors, found).float(), measured, atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.parametrize("model_type", ["bert", "bart", "openai-gpt", "olmo2"])
-def test_attention_without_its_own_norm_folds_none(tiny_model: TinyModel, model_type: str) -> None:
-    _, tensors, anatomy = open_folder(tiny_model(model_type))
-    with pytest.raises(EngineError, match="--fold-norm"):
-        gain_before(anatomy.outline, anatomy.outline.layers[0], tensors.entries)

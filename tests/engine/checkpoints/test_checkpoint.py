@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,15 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import conversion_mapping
-from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
+from engine.architectures.tensors import TensorsReadOnce
+from engine.checkpoints import tensor_reader
+from engine.checkpoints.tensor_reader import Checkpoint, TensorInFile, read_pickled
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import assert_same_heads, edited_weights, open_folder, open_reader, refusal, run_apart
-from tests.sparse_checkpoints import SHAPES, write_checkpoint
+from tests.opening import assert_same_heads, edited_weights, open_folder, open_reader, refusal
 from tests.tiny_configurations import save_tiny
 
 FIRST = Head("decoder", 0)
@@ -99,29 +98,6 @@ def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: Tiny
     torch.testing.assert_close(layer.query[1], fused[:, 8:16].T, rtol=0, atol=0)
 
 
-HUGE = """
-import sys
-from engine.checkpoints.source import FolderSource
-from engine.checkpoints.locate import locate
-source = FolderSource(locate(sys.argv[1]))
-checkpoint, anatomy = source.tensors, source.anatomy
-print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
-from engine.architectures.heads import read_layer
-print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
-lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
-print(int(lines["VmHWM"].split()[0]) / 2**20)  # getrusage would start from the parent's peak
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak memory of a process")
-def test_a_large_model_opens_without_torch_and_one_layer_is_read_without_the_others(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "13b", SHAPES["13b"], filled=())
-    outline, layer, gigabytes = run_apart(HUGE, folder).splitlines()
-    assert outline == "26 40 False"
-    assert layer == "(40, 128, 5120)"
-    assert float(gigabytes) < 2
-
-
 class Hostile:
     """Writes a file when it is unpickled."""
 
@@ -163,18 +139,6 @@ def test_a_tensor_that_the_index_lists_and_no_shard_holds_is_named(tiny_copy: Ti
     assert promised in refusal(folder)
 
 
-INDEXES = ["", "not JSON", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": 1}}', '{"weight_map": {"a": [1]}}',
-           '{"weight_map": {"a": null, "b": "c"}}', '{"weight_map": {}}', "\udcff"]  # fmt: skip
-
-
-@pytest.mark.parametrize("index", INDEXES)
-def test_a_damaged_index_is_named(index: str, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    write_shards(folder, stored_weights(folder))
-    (folder / "model.safetensors.index.json").write_bytes(index.encode("utf-8", "surrogateescape"))
-    assert "model.safetensors.index.json" in refusal(folder)
-
-
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
 def test_a_dtype_that_is_no_plain_float_is_named(dtype: torch.dtype, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
@@ -200,29 +164,6 @@ def test_a_parameter_of_the_wrong_shape_is_named(name: str, shape: tuple[int, ..
     assert name in refusal(folder)
 
 
-def strange(folder: Path) -> Path:
-    """Rename a model's projections in the file so that no rule finds them."""
-    with edited_weights(folder) as tensors:
-        for name in list(tensors):
-            tensors[name.replace("self_attn.", "self_attn.strange_")] = tensors.pop(name)
-    return folder
-
-
-def test_tensors_that_transformers_renames_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = save_tiny("llama", tmp_path / "plain")
-    folder = strange(save_tiny("llama", tmp_path / "strange"))  # transformers would rename the tensors back on saving
-    monkeypatch.setattr(conversion_mapping, "_checkpoint_conversion_mapping_cache", None)
-    renaming = WeightRenaming("self_attn.strange_", "self_attn.")
-    conversion_mapping.register_checkpoint_conversion_mapping("llama", [renaming], overwrite=True)
-    assert_same_heads(folder, plain)
-
-
-def test_names_that_nothing_converts_are_declined(tmp_path: Path) -> None:
-    folder = strange(save_tiny("mistral", tmp_path / "model"))
-    with pytest.raises(EngineError, match="no query, key, value and output projections"):
-        open_folder(folder)
-
-
 @pytest.mark.parametrize("model_type", ["molmo2_text", "nomic_bert", "tipsv2_text_model"])
 def test_converted_weights_are_those_of_the_loaded_model(model_type: str, tmp_path: Path) -> None:
     folder = save_tiny(model_type, tmp_path / "model")
@@ -231,3 +172,53 @@ def test_converted_weights_are_those_of_the_loaded_model(model_type: str, tmp_pa
     own = dict(open_reader(folder).modules[module.outline.name].named_parameters())
     value = next(tensor for name, tensor in own.items() if name in ("v_proj.weight", "value.weight"))
     torch.testing.assert_close(read_layer(tensors, module).value.flatten(0, 1), value.detach(), rtol=0, atol=0)
+
+
+LAYOUTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("gpt2", "llama", "t5", "falcon", "gpt_neox", "deepseek_v3")),
+    ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4,
+                    "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}),
+    ("squeezebert", {"embedding_size": 32, "q_groups": 1, "k_groups": 2, "v_groups": 8}),
+    ("bloom", {}),
+    ("convbert", {}),
+]  # fmt: skip
+"""Rows, columns, interleaved parts, latents, queries beside their gates, groups, and projections of other shapes."""
+
+
+@pytest.mark.parametrize("at_once", [1, 1000])
+@pytest.mark.parametrize(("model_type", "settings"), LAYOUTS)
+def test_heads_read_from_files_are_those_of_the_whole_layer(
+    model_type: str, settings: dict[str, Any], at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny(model_type, tmp_path, **settings)
+    _, checkpoint, anatomy = open_folder(folder)
+    monkeypatch.setattr(tensor_reader, "AT_ONCE", at_once)
+    monkeypatch.setattr(tensor_reader, "MOST_WHOLE", -1)
+    for module in anatomy.modules.values():
+        for heads in (None, range(module.outline.heads // module.outline.key_value_heads)):
+            found = read_layer(checkpoint, module, heads)
+            with monkeypatch.context() as whole:
+                whole.setattr(tensor_reader, "MOST_WHOLE", 2**20)
+                expected = read_layer(TensorsReadOnce(Checkpoint(folder)), module, heads)
+            for name in ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "gate"):
+                mine, theirs = getattr(found, name), getattr(expected, name)
+                assert (mine is None) == (theirs is None)
+                if mine is not None:
+                    assert mine.dtype == theirs.dtype
+                    assert torch.equal(mine, theirs)
+
+
+def test_tensors_of_a_pickled_archive_are_found_in_it(tmp_path: Path) -> None:
+    whole, file = torch.randn(6, 8), tmp_path / "pytorch_model.bin"
+    tensors = {
+        "whole": whole, "same memory": whole[2:4], "turned": torch.randn(3, 5).T, "half": torch.randn(7).half(),
+        "one": torch.tensor(3.0), "none": torch.empty(0, 4), "integers": torch.arange(9),
+    }  # fmt: skip
+    torch.save({"state_dict": tensors, "other": torch.ones(100)}, file)
+    checkpoint, found = Checkpoint(file), read_pickled(file)
+    assert checkpoint.entries.keys() == found.keys() == tensors.keys()
+    for name, expected in tensors.items():
+        assert isinstance(found[name][1], TensorInFile), name
+        read = checkpoint.read(name)
+        assert read.dtype == expected.dtype
+        assert torch.equal(read, expected)

@@ -18,7 +18,7 @@ from engine.checkpoints import download
 from engine.checkpoints.locate import locate
 from engine.checkpoints.model_folders import find_in_cache
 from engine.values.errors import Superseded
-from engine.values.progress import Progress, Rate
+from engine.values.progress import Progress
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, commit, contents
 from tests.opening import not_found, open_folder
@@ -161,19 +161,6 @@ def test_a_disk_without_room_is_named_before_anything_is_fetched(hub: FakeHub, m
     line = str(download.download_error(NAME, None, download.describe_error(caught.value)))
     assert re.search("no room.*1.0 kB are free.*HF_HOME", line)
     assert hub.fetched() == []
-
-
-def test_the_time_left_follows_from_the_mean_rate_of_the_last_seconds() -> None:
-    pace = Rate()
-    assert pace.rate(0.0, 0) is None
-    assert pace.rate(0.5, 100) is None, "it is too early"
-    assert pace.rate(2.0, 400) == 200
-    for second in range(3, 100):
-        rate = pace.rate(float(second), 400 + 50 * (second - 2))
-    assert rate == 50, "only the last seconds count"
-    assert Progress("", 1000, 2000, "bytes", rate).remaining == 20
-    assert Progress("", 1000, 2000, "bytes").remaining is None
-    assert pace.rate(130.0, 400 + 50 * 97) is None, "the download has stalled"
 
 
 @pytest.mark.usefixtures("files")

@@ -13,7 +13,6 @@ from torch import Tensor
 import engine
 from engine.library import Model
 from engine.values.errors import EngineError
-from tests.exporting import exported, refusal
 
 HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
 
@@ -102,14 +101,6 @@ def test_several_stacks_are_several_tables(weights: Path, tmp_path: Path) -> Non
     outline = opened(weights, description, tmp_path).outline
     assert outline.stacks == ("encoder", "decoder")
     assert len(outline.layers) == 6
-
-
-def test_the_command_line_takes_a_description(weights: Path, tmp_path: Path) -> None:
-    (tmp_path / "layout.toml").write_text(SEPARATE)
-    (row,) = exported(weights, "ranks", "--layout", tmp_path / "layout.toml", "--head", "L1H2", "--matrix", "QK")
-    query, key = separate()["stack.1.look.ask"][12:18].double(), separate()["stack.1.look.offer"][6:].double()
-    assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query.T @ key)[0]))
-    assert "--layout" in refusal(weights, "ranks")
 
 
 @pytest.mark.parametrize(

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.tensor_reader import read_pickled
-from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import finish
-from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import stored_weights, write_shards
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import attn_tui, refusal
-from tests.opening import open_folder, open_on_thread, refused
+from tests.opening import open_on_thread, refused
 from tests.tui.explorer import explorer, screen_text, settle
 
 FIRST, SECOND, THIRD = (Head("decoder", number) for number in range(3))
@@ -75,10 +72,6 @@ def test_layers_that_are_there_have_spectra_and_the_others_one_line(
         for whole_layer in (False, True):
             assert_same_spectra(*(finish(each.spectra.layer(layer, whole_layer)) for each in (session, whole)))
     assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
-    swept: dict[tuple[Head, bool], Any] = {}
-    finish(session.spectra.sweep(lambda layer, whole_layer, found, *_: swept.update({(layer, whole_layer): found})))
-    assert [isinstance(swept[layer, False], SpectraGroup) for layer in (FIRST, SECOND, THIRD)] == [True, False, True]
-    assert isinstance(swept[SECOND, False], EngineError)
 
 
 async def test_every_view_says_that_no_sentence_can_be_read_before_one_is_typed(files: list[Path]) -> None:
@@ -109,52 +102,6 @@ def test_a_layer_that_is_there_is_exported_and_the_whole_model_is_not(
     assert out.read_text().count("\n") > 1
 
 
-def test_a_model_is_whole_when_it_is_opened_again_with_the_missing_file(files: list[Path], tmp_path: Path) -> None:
-    missing, folder = files[2].rename(tmp_path / "elsewhere"), files[2].parent
-    before = open_folder(folder)[0].identity
-    missing.rename(files[2])
-    source = open_folder(folder)[0]
-    assert source.identity != before
-    assert not source.anatomy.outline.notes
-
-
-LAYOUT = """
-heads = 4
-query = "layers.{layer}.self_attn.q_proj.weight"
-key = "layers.{layer}.self_attn.k_proj.weight"
-value = "layers.{layer}.self_attn.v_proj.weight"
-output = "layers.{layer}.self_attn.o_proj.weight"
-"""
-
-
-def test_a_described_state_dict_is_shown_without_the_missing_layer(
-    incomplete: tuple[Path, str], whole: OpenModel, tmp_path: Path
-) -> None:
-    folder, said = incomplete
-    described = tmp_path / "layout.toml"
-    described.write_text(LAYOUT)
-    (folder / "config.json").unlink()
-    session = open_on_thread(folder, layout=described)
-    (note,) = session.outline.notes
-    assert note.startswith(said)
-    assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
-    assert_same_spectra(*(finish(each.spectra.layer(THIRD, False)) for each in (session, whole)))
-    assert refused(lambda: finish(session.spectra.layer(SECOND, False))).startswith(said)
-    described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
-    with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
-        open_on_thread(folder, layout=described)
-
-
-def test_without_the_embedding_every_layer_is_shown(files: list[Path]) -> None:
-    files[0].unlink()
-    _, tensors, anatomy = open_folder(files[0].parent)
-    (note,) = anatomy.outline.notes
-    assert note.endswith("; until then no sentence can be read")
-    for read in (tensors.read, lambda name: list(tensors.parts(name))):
-        with pytest.raises(EngineError, match=r"^model-1-of-4\.safetensors, which"):
-            read("embed_tokens.weight")
-
-
 def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(files: list[Path]) -> None:
     first, *layers = files
     for file in layers:
@@ -163,16 +110,6 @@ def test_a_model_without_any_layers_file_is_refused_and_a_file_is_named(files: l
     assert said in refusal(first.parent, "ranks")
     cut(first)
     assert "damaged or cut short" in refusal(first.parent, "ranks")
-
-
-@pytest.mark.parametrize("is_archive", [True, False])
-@pytest.mark.parametrize("kept", [0, 2, 7, 200, 0.5, -8])
-def test_a_pickled_file_that_is_cut_gives_our_own_line(is_archive: bool, kept: float, tmp_path: Path) -> None:
-    file = tmp_path / "pytorch_model.bin"
-    torch.save({"a": torch.randn(40, 40)}, file, _use_new_zipfile_serialization=is_archive)
-    whole = file.read_bytes()
-    file.write_bytes(whole[: int(kept * len(whole)) if isinstance(kept, float) else kept])
-    assert refused(lambda: read_pickled(file)) == f"{file} is damaged or cut short; download or save the model again"
 
 
 def test_a_pickled_file_of_something_else_gives_our_own_line(tmp_path: Path) -> None:

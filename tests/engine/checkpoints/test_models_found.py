@@ -11,11 +11,10 @@ from huggingface_hub import constants
 
 from engine.checkpoints import download
 from engine.checkpoints.locate import locate
-from engine.checkpoints.model_folders import cached_models, found_models
-from engine.values.display_text import size
+from engine.checkpoints.model_folders import cached_models
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at
-from tests.opening import not_found, open_folder, run_apart
+from tests.opening import not_found, run_apart
 from tui.screens.model_list import enter_does
 
 NAME = "somebody/tiny"
@@ -129,10 +128,3 @@ def test_an_incomplete_model_is_listed_with_what_is_missing(
 
 def test_the_address_of_no_model_is_refused_with_what_to_type() -> None:
     assert "give an id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")
-
-
-def test_the_demo_has_the_same_size_in_the_list_and_above_the_views() -> None:
-    (demo, *_), *_ = found_models(None, with_recent=False)
-    _, _, anatomy = open_folder(locate("demo").directory)
-    assert anatomy.outline.notes == ()
-    assert size(demo.size) == size(anatomy.outline.stored_bytes) == "4.2 MB"

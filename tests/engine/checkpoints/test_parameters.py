@@ -12,7 +12,7 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, exported_maps, refusal
 from tests.opening import edited_weights, with_config
 from tests.own_maps import own_maps
-from tests.tiny_configurations import save_tiny, tiny_configuration
+from tests.tiny_configurations import tiny_configuration
 from tests.tiny_models import byte_level_tokenizer, save
 
 
@@ -80,13 +80,6 @@ def test_parameters_that_maps_do_not_need_may_be_missing(tiny_copy: TinyModel) -
     without(folder, "ln_f.weight", "ln_f.bias")
     assert exported(folder, "attention", "--text", TEXT) == expected
     assert "the checkpoint lacks transformer.ln_f.weight and 1 more" in refusal(folder, "lens", "--text", TEXT)
-
-
-def test_a_choice_by_missing_numbers_is_refused(tmp_path: Path) -> None:
-    without(save_tiny("deepseek_v32", tmp_path), "indexer.k_norm.weight")
-    said = refusal(tmp_path, "attention", "--text", TEXT)
-    assert "lacks numbers that it needs to run: the checkpoint lacks" in said
-    assert "indexer.k_norm.weight" in said
 
 
 def test_a_decoder_without_its_class_reads_tokens_and_shows_no_encoder(tmp_path: Path) -> None:

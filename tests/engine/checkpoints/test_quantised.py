@@ -195,13 +195,3 @@ def test_plain_attention_beside_packed_experts_is_read(tiny_copy: TinyModel) -> 
 )
 def test_a_method_that_cannot_be_decoded_is_named(settings: dict[str, Any], reason: str, tiny_copy: TinyModel) -> None:
     assert reason in refusal(with_config(tiny_copy("llama"), quantization_config=settings))
-
-
-def test_a_damaged_description_is_named(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    rewrite(folder, partial(four_bits, nested=False), quant_method="bitsandbytes", load_in_4bit=True)
-    with edited_weights(folder) as tensors:
-        name = next(each for each in tensors if "quant_state" in each)
-        tensors[name] = tensors[name][:-9]
-    with pytest.raises(EngineError, match="does not describe a packed weight"):
-        open_folder(folder)

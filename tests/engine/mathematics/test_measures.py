@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.analysis.ranks import rank_rows_beside_chance, spectrum_table
-from engine.mathematics.chance import chance_curve
-from engine.mathematics.measures import MEASURES, Measure, StoredSize, energies, product_noise
-from engine.values.heads import Head
-from engine.values.spectra import Spectrum
-from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
+from engine.mathematics.measures import MEASURES, Measure, energies
 
 Sigma = NDArray[np.float64]
 
@@ -62,10 +57,6 @@ def test_a_measure_has_the_answer_known_by_hand(name: str, sigma: list[float], a
     assert measured(name, sigma) == pytest.approx(answer, rel=1e-14)
 
 
-def test_the_columns_of_ranks_are_the_measures_in_order() -> None:
-    assert RANK_COLUMNS[6:] == tuple(BY_NAME)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01, 1e-3, 1e-6])
 def test_energy_rank_is_the_smallest_k_that_keeps_the_energy(epsilon: float) -> None:
     for sigma in spectra():
@@ -103,31 +94,7 @@ def test_numerical_rank_counts_what_is_above_the_noise() -> None:
     assert measured("numerical_rank", [1.0, 0.5, 0.0101, 0.01, 0.005], noise=0.01) == 3
 
 
-def test_noise_is_that_of_the_arithmetic_or_of_the_storage() -> None:
-    double, bfloat16 = 2.0**-52, 2.0**-7
-    assert StoredSize(64, 768, 0.0, 2.0, 1.0).noise == 768 * double
-    stored = StoredSize(64, 768, bfloat16, 2.0, 1.0)
-    assert stored.noise == pytest.approx(bfloat16 * 2.0 * (8 + math.sqrt(768)) / math.sqrt(64 * 768))
-    other = StoredSize(64, 512, 0.0, 9.0, 3.0)
-    assert product_noise(stored, other) == pytest.approx(3.0 * stored.noise + 512 * double * 3.0)
-
-
 def test_energies_are_shares_that_sum_to_one() -> None:
     np.testing.assert_allclose(energies(np.array([2.0, 1.0, 1.0])), [4 / 6, 1 / 6, 1 / 6])
     for sigma in spectra():
         assert energies(sigma * 1e200).sum() == pytest.approx(1.0)
-
-
-def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
-    draws = np.array([[0.3, 0.1], [0.5, 0.1]])
-    circuit = Spectrum(Head("decoder", 3, 1), "QK", 8, 32, np.ones(2), 1e-6, chance=draws, chance_scale=10.0)  # |Q| |K|
-    curve = chance_curve(circuit)
-    assert curve is not None
-    np.testing.assert_allclose(curve, [4.0, 1.0])
-    (row,) = rank_rows_beside_chance([circuit])
-    said = dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True))
-    assert said["spectral_norm_chance"] == pytest.approx(4.0)
-    assert said["stable_rank_chance"] == pytest.approx(((0.1 / 0.09) + (0.26 / 0.25)) / 2)
-    assert said["condition_number_chance"] == pytest.approx(4.0), "the median of 3 and 5"
-    listed = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([circuit])]
-    assert listed == curve.tolist()

@@ -48,8 +48,6 @@ MASKS = {
 }
 """Whether a query sees a key."""
 
-every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-
 
 def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path) -> None:
     save_tiny("t5gemma2", tmp_path)
@@ -60,19 +58,7 @@ def test_chance_counts_a_decoders_own_past_and_all_of_the_encoder(tmp_path: Path
         assert (float(row["weight"]) > 0) == (expected > 0)
 
 
-@every_mask
-def test_the_visible_keys_of_uniform_attention_are_those_of_the_mask(mask: NDArray[np.bool_]) -> None:
-    maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0).astype(np.float32)
-    visible = visible_keys(maps)
-    np.testing.assert_array_equal(visible.count, mask.sum(1))
-    for query, key in np.ndindex(TOKENS - 1, TOKENS - 1):
-        assert visible.hides(range(query, query + 1), range(key, key + 1)) != mask[query, key]
-        block = slice(query, query + 2), slice(key, key + 2)
-        assert visible.hides(range(query, query + 2), range(key, key + 2)) != mask[block].any()
-    np.testing.assert_allclose(uniform_attention(visible, TOKENS), maps[0], rtol=1e-6)
-
-
-@every_mask
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_visible_keys_are_found_though_some_weights_are_zero(mask: NDArray[np.bool_]) -> None:
     holes = mask & (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
     np.testing.assert_array_equal(visible_keys(holes.astype(np.float32)).count, mask.sum(1))
@@ -239,19 +225,6 @@ def test_rollout_agrees_with_the_product_of_the_maps(tiny_model: TinyModel) -> N
         seen = np.ones((tokens, tokens)) if stack == "encoder" else np.tri(tokens)
         mixing = (seen / seen.sum(1, keepdims=True) + np.eye(tokens)) / 2
         np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, len(layers)), atol=1e-6)
-
-
-def test_reading_ids_with_the_same_model_does_not_change_the_sentence(tiny_model: TinyModel) -> None:
-    reader, other = (open_reader(tiny_model("bart")) for _ in range(2))
-    reader.read(SENTENCE, lambda: None)
-    beside = reader.sharing_model()
-    beside.read((5, 6, 7, 5, 6, 7), lambda: None)
-    other.read(SENTENCE, lambda: None)
-    for layer in reader.modules:
-        np.testing.assert_array_equal(reader.layer_maps(layer).weights, other.layer_maps(layer).weights)
-    assert beside.layer_maps(Head("decoder", 0)).weights.shape[1:] == (6, 6)
-    assert reader.sentence is not None
-    assert reader.sentence.text == SENTENCE
 
 
 def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyModel) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
+from engine.values.attention import AttentionMap, MapName, MapWindow, Pooling
 from tests.tui.widgets.heatmaps import attention
-from tui.drawing.readout import block_readout
 
 
 def by_hand(shown: AttentionMap, queries: range, keys: range) -> tuple[float, tuple[int, int], float]:
@@ -42,25 +41,6 @@ def test_every_block_agrees_with_a_plain_loop(shape: tuple[int, int], block: int
     assert pooled.largest == pytest.approx(max(values), rel=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 3])
-def test_a_window_is_a_part_of_the_whole(block: int) -> None:
-    shown = attention(40)
-    whole = pool(shown, MapWindow(block, range(40), range(40)))
-    part = pool(shown, MapWindow(block, range(2, 6), range(9, 99)))
-    count = -(-40 // block)
-    assert (part.window.rows, part.window.columns) == (range(2, 6), range(9, count))
-    np.testing.assert_array_equal(part.values, whole.values[2:6, 9:])
-    np.testing.assert_array_equal(part.places, whole.places[2:6, 9:])
-    assert part.largest == whole.largest
-    assert part.at(3, 10) == whole.at(3, 10)
-    assert part.holds(5, 9)
-    assert not part.holds(6, 9)
-    assert whole.window.covers(part.window)
-    assert not part.window.covers(whole.window)
-    assert not whole.window.covers(MapWindow(block, range(2), range(2), "mean"))
-    assert pool(shown, MapWindow(block, range(90, 99), range(3))).values.size == 0
-
-
 def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_scale() -> None:
     weights = np.full((6, 6), 0.25, dtype=np.float32)
     weights[1, 0], weights[4, 4], weights[5, 4] = math.nan, math.inf, -math.inf
@@ -73,28 +53,3 @@ def test_a_weight_that_is_not_finite_marks_its_block_and_does_not_change_the_sca
         assert pooled.at(0, 0).place == (1, 0)
     weights[:] = math.nan
     assert pool(shown, MapWindow(1, range(6), range(6))).largest == 0.0
-
-
-@pytest.mark.parametrize("tokens", [5, 32, 100])
-def test_the_mean_over_heads_includes_the_last_query(tokens: int) -> None:
-    weights = np.random.default_rng(0).random((3, tokens, tokens)).astype(np.float32)
-    maps = AttentionMaps(Sentence("", (), (), 0), "decoder", 0, ("a",) * tokens, ("a",) * tokens, weights)
-    np.testing.assert_allclose(maps.select(None).weights, weights.astype(np.float64).mean(0), rtol=0, atol=1e-7)
-    assert np.shares_memory(maps.select(1).weights, weights)
-
-
-def test_a_narrow_readout_of_a_block_keeps_the_ranges_and_the_maximum() -> None:
-    shown = attention(100)
-    block = pool(shown, MapWindow(16, range(7), range(7))).at(6, 0)
-    (query, key), tokens = block.place, (shown.query_tokens, shown.key_tokens)
-    assert block_readout(block, *tokens, 200) == (
-        f"max {block.largest:.4f}  mean {block.mean:.4f}  sum {block.total:.4f}  queries 96–99, keys 0–15  "
-        f'at {query} "{tokens[0][query]}" → {key} "{tokens[1][key]}"'
-    )
-    for width in range(54, 100):
-        line = block_readout(block, *tokens, width)
-        assert len(line) <= width
-        assert "96–99" in line
-        assert f"{block.largest:.4f}" in line
-    assert "sum" not in block_readout(block, *tokens, 70)
-    assert f"mean {block.mean:.4f}" in block_readout(block, *tokens, 54, drawn="mean"), "the number that is drawn"

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.mathematics.distances import image_in_kernel
 from engine.mathematics.factored_matrices import FactoredProduct
 from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm, numerical_rank, product_noise
-from engine.mathematics.spectra import MOST_SMALL_VALUES, circuit_singular_values, matrix_singular_values
+from engine.mathematics.spectra import MOST_SMALL_VALUES, circuit_singular_values
 from engine.values.heads import MATRICES
 from engine.values.table import Kind, kind_of
 from tests.engine.mathematics.dense_spectra import (
@@ -127,30 +127,6 @@ def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(factors: Factors, m
     parts = dense_matrices(factors, None)
     rank = min(len(parts[{"QK": "K", "OV": "V"}.get(matrix, matrix)]), *parts[matrix].shape)
     assert_agree(layer_singular_values(matrix, *factors), parts, matrix, rank, factors[0].dtype)
-
-
-def test_a_bad_matrix_in_a_batch_does_not_change_the_others() -> None:
-    good = gaussian(3, 8, 64)
-    bad = good.clone()
-    bad[1, -1] = bad[1, 0] + 1e-6 * bad[1, -1]
-    alone, together = matrix_singular_values(good), matrix_singular_values(bad)
-    torch.testing.assert_close(together[[0, 2]], alone[[0, 2]], rtol=1e-12, atol=0)
-    torch.testing.assert_close(together[1], torch.linalg.svdvals(bad[1]), rtol=1e-8, atol=0)
-
-
-@pytest.mark.parametrize("decades", [2, 6, 12])
-def test_a_circuit_does_not_change_when_queries_grow_as_keys_shrink(decades: int) -> None:
-    query, key = gaussian(2, 8, 64), gaussian(2, 8, 64, seed=1)
-    scales = torch.logspace(-decades / 2, decades / 2, 8, dtype=torch.float64)[:, None]
-    expected = torch.linalg.svdvals(query.mT @ key)[:, :8]
-    torch.testing.assert_close(circuit_singular_values(query * scales, key / scales)[0], expected, rtol=1e-7, atol=0)
-
-
-@pytest.mark.parametrize("shape", [(256, 300), (300, 256), (391, 391), (520, 4000), (300, 2100)])
-def test_squaring_large_matrices_in_blocks_changes_nothing(shape: tuple[int, int]) -> None:
-    large = gaussian(2, *shape).float()
-    expected = torch.linalg.svdvals(large.double())
-    torch.testing.assert_close(matrix_singular_values(large), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("rank", [100, 256, 300])

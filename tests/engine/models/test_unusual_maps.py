@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import Tensor, nn
 
-from engine.models import attention_maps
 from engine.models.reader import Reader
 from engine.values.heads import Head
-from tests.engine.models.test_attention import SENTENCE, assert_same_maps, read_as_model_does, shown_maps
+from tests.engine.models.test_attention import SENTENCE
 from tests.opening import no_hurry, open_reader, refused
-from tests.own_maps import eager_maps, own_maps
+from tests.own_maps import eager_maps
 from tests.tiny_configurations import save_tiny
 
 
@@ -60,14 +58,6 @@ def test_a_band_is_placed_on_the_diagonal(model_type: str, window: int, tmp_path
         np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
 
 
-def test_a_band_beside_global_tokens_is_declined() -> None:
-    module = type("LongformerSelfAttention", (nn.Module,), {})()
-    band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
-    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
-    assert attention_maps.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
-    assert "globally" in (attention_maps.reason_without_map(module, (), 4, 6, 6) or "")
-
-
 @pytest.mark.parametrize("radius", [2, 6, 127])
 def test_the_blocks_of_longt5_are_placed_on_the_diagonal(radius: int, tmp_path: Path) -> None:
     reader = open_reader(save_tiny("longt5", tmp_path, local_radius=radius, encoder_attention_type="local"))
@@ -102,30 +92,6 @@ def test_scores_that_a_module_returns_become_probabilities(
         made.clear()
         weights = reader.layer_maps(layer).weights
         np.testing.assert_allclose(weights, made[0][0, :, :tokens], rtol=0, atol=1e-6)
-
-
-def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tmp_path: Path) -> None:
-    folder = save_tiny("big_bird", tmp_path, block_size=2, num_random_blocks=1, max_position_embeddings=64)
-    reader = open_reader(folder)
-    sentence = reader.read("The cat sat.", no_hurry)
-    assert len(sentence.ids) <= 14
-    full: Any = transformers.AutoModel.from_pretrained(folder, attention_type="original_full").eval()
-    assert_same_maps(shown_maps(reader), {"": own_maps(full, sentence.ids)})
-    said = refused(lambda: reader.read(SENTENCE, no_hurry))
-    assert "more than 14 tokens in sparse blocks" in said
-    assert "spectra" in said
-
-
-def test_reformer_has_maps_of_sentences_in_one_chunk(tmp_path: Path) -> None:
-    reader = open_reader(save_tiny("reformer", tmp_path))
-    sentence = reader.read("The cat sat.", no_hurry)
-    assert len(sentence.ids) <= 16
-    layer = next(iter(reader.modules))
-    module, states = call(reader, layer)
-    expected = (products(module.query, module.key, states) / 8**0.5).softmax(-1)
-    np.testing.assert_allclose(reader.layer_maps(layer).weights, expected, rtol=0, atol=1e-5)
-    reader.read(SENTENCE, no_hurry)
-    assert "in chunks" in refused(lambda: reader.layer_maps(layer))
 
 
 @pytest.mark.parametrize(
@@ -163,10 +129,6 @@ def test_decoders_beside_declined_encoders_have_their_maps(model_type: str, tmp_
     own = eager_maps(folder, reader.read(SENTENCE, no_hurry).ids)
     for layer in (each for each in reader.modules if each.stack != "encoder"):
         np.testing.assert_allclose(reader.layer_maps(layer).weights, own[layer.stack][layer.layer], rtol=0, atol=1e-5)
-
-
-def test_nystromformer_with_all_tokens_as_landmarks_attends_in_full(tmp_path: Path) -> None:
-    read_as_model_does(save_tiny("nystromformer", tmp_path, num_landmarks=64, segment_means_seq_len=64))
 
 
 @pytest.mark.parametrize("model_type", ["gemma3n_text", "gemma4_text"])

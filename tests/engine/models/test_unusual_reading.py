@@ -54,32 +54,6 @@ def test_layers_that_share_a_block_have_their_own_maps(model_type: str, tmp_path
     assert layers_with_own_maps(model, tmp_path, atol=2e-5) == ["L1", "L3", "L5"]
 
 
-@pytest.mark.parametrize("has_adapters", [True, False])
-def test_matrices_without_the_adapters_of_a_shared_block_say_so(has_adapters: bool, tmp_path: Path) -> None:
-    folder = save_tiny(
-        "zamba2", tmp_path, **SHARING["zamba2"], use_shared_attention_adapter=has_adapters, adapter_rank=3
-    )
-    done = attn_tui("export", folder, "matrices", "-o", tmp_path / "heads.npz")
-    assert done.returncode == 0
-    assert ("W_Q, W_K, W_V are without them" in done.stderr) is has_adapters
-
-
-@pytest.mark.parametrize("model_type", ["bros", "udop"])
-def test_a_model_of_pages_reads_empty_boxes_and_says_so(model_type: str, tmp_path: Path) -> None:
-    folder = save_tiny(model_type, tmp_path)
-    done = attn_tui("export", folder, "attention", "--text", TEXT, "--layer", "0", "--head", "0")
-    assert done.returncode == 0
-    assert "all their boxes are zero" in done.stderr
-
-
-def test_a_configuration_with_settings_by_layer_is_read(tmp_path: Path) -> None:
-    assert exported(save_tiny("neomme", tmp_path), "attention", "--text", TEXT)
-
-
-def test_layers_with_the_keys_of_others_have_ranks(tmp_path: Path) -> None:
-    assert len(exported(save_tiny("gemma3n_text", tmp_path), "ranks", "--layer", "3", "--head", "0")) == 6
-
-
 @pytest.mark.parametrize(
     ("model_type", "said"),
     [
@@ -134,21 +108,6 @@ def test_a_decoder_alone_has_no_cross_maps(alone: Path) -> None:
     assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
     mean = attn_tui("export", alone, "attention", "--text", TEXT, "--layer", "mean")
     assert {row["stack"] for row in rows_in(mean.stdout)} == {"decoder"}
-
-
-def test_heads_of_a_decoder_alone_are_proven(alone: Path) -> None:
-    done = attn_tui("check", alone)
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "6 layers: 6 verified"
-
-
-def test_heads_of_a_decoder_alone_are_switched_off_and_contribute(alone: Path) -> None:
-    done = attn_tui("export", alone, "ablation", "--text", TEXT)
-    assert done.returncode == 0, done.stderr
-    assert "cross L0 is left out: it did not run on this sentence" in done.stderr
-    assert {row["stack"] for row in rows_in(done.stdout)} == {"decoder"}
-    assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
-    assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}
 
 
 NUMBERS = (5, 17, 3, 5, 17, 30)

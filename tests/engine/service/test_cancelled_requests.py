@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.analysis.patterns import labels
-from engine.values.errors import EngineError, Interrupted, Superseded
+from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.progress import Work, finish, tell_nobody
 from engine.values.table import Table
@@ -35,7 +34,6 @@ QUERIES = {
     "composition": Query(),
     "circuits": Query(layer=LAYER, head=0),
     "changes": Query(layer=LAYER, head=0),
-    "weights": Query(norms=True),
 }
 """Tables that take many steps, or keep something for the next request."""
 
@@ -107,28 +105,3 @@ def test_what_is_given_up_at_any_step_leaves_the_table_as_it_is(name: str, made:
             assert not is_table or is_same(finished, expected), f"finished in spite of {steps} steps"
             break
     assert steps > pace
-
-
-def test_interrupted_labels_go_on_with_finished_measures(made: Callable[[], OpenModel]) -> None:
-    expected = finish(labels(made(), tell_nobody))
-    model, interruptions = made(), iter(range(5))
-
-    def interrupt() -> None:
-        if next(interruptions, None) is not None:
-            raise Interrupted("something more urgent waits")
-
-    model.check = interrupt
-    for _ in range(5):
-        with pytest.raises(Interrupted):
-            finish(labels(model, tell_nobody))
-    assert finish(labels(model, tell_nobody)) == expected
-
-
-def test_a_sweep_that_is_given_up_delivers_no_error(made: Callable[[], OpenModel]) -> None:
-    model = made()
-    for steps in range(6):
-        model.forget()
-        groups: list[object] = []
-        with suppress(Superseded):
-            Patience(steps).do(model, model.spectra.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
-        assert [group for group in groups if isinstance(group, EngineError)] == []

@@ -1,27 +1,15 @@
-"""The engine's requests: outlines, spectra, sweeps and errors."""
+"""A sweep computes all heads and then all layers, and what is selected comes before its next step."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-import torch
-from safetensors.torch import load_file
-
-from engine.service.engine import Engine
-from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
-from engine.values.progress import Progress, tell_nobody
-from engine.values.views import Query
+from engine.values.progress import Progress
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.opening import PATIENCE, start_engine
-
-FIRST = Head("decoder", 0)
 
 
 def answer(future: Future[Any]) -> Any:
@@ -53,21 +41,3 @@ def test_a_selected_head_comes_before_the_rest_of_the_sweep(tiny_model: TinyMode
 
     answer(engine.sweep(deliver))
     assert order[:3] == ["sweep L0", "selected", "sweep L1"]
-
-
-def test_before_a_model_is_open_every_request_says_so() -> None:
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    for future in (engine.spectra(FIRST, False), engine.table("weights", Query()), engine.read("The cat sat.")):
-        with pytest.raises(EngineError, match="no model is open"):
-            answer(future)
-
-
-def test_another_model_opens_after_one_that_does_not(tiny_model: TinyModel, tmp_path: Path) -> None:
-    engine = Engine(EngineOptions(device="cpu", use_cache=False))
-    with pytest.raises(EngineError, match="nowhere"):
-        answer(engine.open(str(tmp_path / "nowhere"), tell_nobody))
-    assert answer(engine.open(str(tiny_model("gpt2")), tell_nobody)).model_type == "gpt2"
-    assert answer(engine.open(str(tiny_model("llama")), tell_nobody)).model_type == "llama"
-    query = load_file(tiny_model("llama") / "model.safetensors")["layers.0.self_attn.q_proj.weight"][:8].double()
-    found = answer(engine.spectra(FIRST, False)).spectra[0]["Q"].singular_values
-    np.testing.assert_allclose(found, torch.linalg.svdvals(query).numpy(), rtol=1e-6)

@@ -1,22 +1,18 @@
-"""Long work reports true progress, seldom, and can be given up between any two layers that run."""
+"""Long work reports true progress, seldom, and can be given up."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, ProgressReporter, Work
 from engine.values.views import Query
@@ -29,7 +25,6 @@ from tui.cli.status_line import StatusLine
 from tui.drawing.progress import progress_text
 
 TEXT = "The cat sat on the mat."
-LAYERS = 3
 
 
 @pytest.fixture
@@ -103,7 +98,7 @@ def hold_back(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> tuple[t
 
 
 @pytest.mark.usefixtures("shown_at_once")
-async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_mean_over_layers(
+async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("gpt2")) as (app, pilot):
@@ -126,14 +121,6 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence_and_of_a_me
         free.set()
         await settle(pilot)
         assert pane.heatmap.pooled is not None
-        free, _ = hold_back(monkeypatch, OpenModel, "attention")
-        await pilot.press("a", "a")  # the mean over all layers
-        await until(pilot, lambda: pane.message == "computing …")
-        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
-        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
-        free.set()
-        await settle(pilot)
-        assert pane.heatmap.pooled is not None
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -146,114 +133,32 @@ def test_the_command_shows_progress(tiny_model: TinyModel, monkeypatch: pytest.M
     assert not done.stderr
 
 
-Opened = tuple[OpenModel, list[Progress]]
-
-
-@pytest.fixture
-def opened(tiny_model: TinyModel, told_at_once: None) -> Opened:
-    """Open a model of a few layers, and list what it tells."""
-    model, told = open_on_thread(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)), list[Progress]()
-    model.tell = told.append
-    return model, told
-
-
-@contextmanager
-def attending() -> Iterator[list[str]]:
-    """List the calls of attention modules."""
-    called: list[str] = []
-
-    def note(module: torch.nn.Module, args: Any) -> None:
-        if type(module).__name__ == "GPT2Attention":
-            called.append("attention")
-
-    hook = torch.nn.modules.module.register_module_forward_pre_hook(note)
-    try:
-        yield called
-    finally:
-        hook.remove()
-
-
-def steps_of(opened: Opened, activity: str, table: str, query: Query) -> list[tuple[int, int, str, str]]:
-    """Work a table out, and give what is told of an activity: done, total, unit and note."""
-    model, told = opened
-    told.clear()
-    worked_out(model, table, query)
-    return [(each.done, each.total, each.unit, each.note) for each in told if each.activity == activity]
-
-
-@pytest.mark.parametrize(
-    ("table", "activity", "unit", "runs"),
-    [
-        ("predictions", PREDICTING, "layers", None),
-        ("lens", FOLLOWING, "layers run", None),
-        ("contributions", TAKING_APART, "layers run", None),
-        ("contributions", TAKING_APART, "layers run", 2 + 3 + 1),
-    ],
-)
-def test_reported_steps_are_the_layers_that_run(
-    opened: Opened, table: str, activity: str, unit: str, runs: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if runs is not None:
-        monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, all of them, 5 others
-    if table != "predictions":
-        worked_out(opened[0], "predictions", Query(text=TEXT))
-    with attending() as called:
-        steps = steps_of(opened, activity, table, Query(text=TEXT))
-    assert len(called) % LAYERS == 0
-    assert runs in (None, len(called) // LAYERS)
-    assert steps == [(done, len(called), unit, "") for done in range(len(called) + 1)]
-
-
-def test_ablation_reports_heads_and_the_layer_that_runs(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    worked_out(opened[0], "predictions", Query(text=TEXT))
-    monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
-    steps = steps_of(opened, SWITCHING, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
-    expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
-    assert steps == [(done, 4, "heads", note) for done, note in (*expected, (4, ""))]
-
-
+@pytest.mark.usefixtures("told_at_once")
 @pytest.mark.parametrize(
     ("table", "query", "activity", "unit", "total"),
     [
+        ("predictions", Query(text=TEXT), PREDICTING, "layers", 3),
+        ("lens", Query(text=TEXT), FOLLOWING, "layers run", None),
+        ("contributions", Query(text=TEXT), TAKING_APART, "layers run", None),
+        ("ablation", Query(text=TEXT, layer=Head("decoder", 1)), SWITCHING, "heads", 4),
         ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "splitting scores into terms", "calls", 4),
         ("composition", Query(layer=Head("decoder", 2), head=0), "comparing with earlier layers", "layers", 2),
-        ("patterns", Query(text=TEXT), "patterns", "layers", LAYERS),
-        ("rollout", Query(text=TEXT), "computing the rollout", "layers", LAYERS),
+        ("patterns", Query(text=TEXT), "patterns", "layers", 3),
+        ("patterns", Query(layer=Head("decoder", 0)), "measuring on random tokens", "layers run", None),
+        ("rollout", Query(text=TEXT), "computing the rollout", "layers", 3),
         ("circuits", Query(layer=Head("decoder", 0)), "measuring circuits", "heads", 4),
         ("directions", Query(layer=Head("decoder", 0), head=0), "projecting tokens", "tokens", VOCABULARY - 4),
     ],
 )
-def test_other_long_tables_report_steps_of_their_own(
-    opened: Opened, table: str, query: Query, activity: str, unit: str, total: int
+def test_every_long_table_reports_its_steps_from_none_to_all(
+    tiny_model: TinyModel, table: str, query: Query, activity: str, unit: str, total: int | None
 ) -> None:
-    steps = steps_of(opened, activity, table, query)
-    assert {each[1:3] for each in steps} == {(total, unit)}
-    assert (steps[0][0], steps[-1][0]) == (0, total)
-
-
-def test_patterns_on_random_tokens_report_the_layers_that_read_and_that_are_measured(opened: Opened) -> None:
-    with attending() as called:
-        steps = steps_of(opened, "measuring on random tokens", "patterns", Query(layer=Head("decoder", 0)))
-    assert {each[:2] for each in steps} == {(done, len(called)) for done in range(len(called) + 1)}
-
-
-@pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
-def test_a_table_is_given_up_before_the_next_layer(opened: Opened, table: str) -> None:
-    query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
-    model, _ = opened
-    if table != "predictions":
-        worked_out(model, "predictions", Query(text=TEXT))
-    for most in range(LAYERS):
-        with attending() as called:
-
-            def check(most: int = most, called: list[str] = called) -> None:
-                if len(called) > most:
-                    raise Superseded("given up")
-
-            model.check = check
-            with pytest.raises(Superseded):
-                worked_out(model, table, query)
-        assert len(called) <= most + 1
+    model, told = open_on_thread(tiny_model("gpt2", with_head=True, num_hidden_layers=3)), list[Progress]()
+    model.tell = told.append
+    worked_out(model, table, query)
+    steps = [each for each in told if each.activity == activity]
+    assert {(each.total, each.unit) for each in steps} == {(total or steps[-1].total, unit)}
+    assert (steps[0].done, steps[-1].done) == (0, steps[-1].total)
 
 
 @pytest.mark.usefixtures("shown_at_once")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from pathlib import Path
@@ -60,22 +58,16 @@ class Gate:
 class Units:
     """Work of one unit every millisecond until its end is set; it has begun."""
 
-    def __init__(
-        self, queue: Queue, urgency: Urgency = Urgency.SWEEP, lane: Lane = LANE, view: str = "", owner: object = None
-    ) -> None:
-        self.done, self.ends, self.is_closed = 0, threading.Event(), False
-        self.answer = queue.submit(self._work, urgency, lane, view, owner)
+    def __init__(self, queue: Queue, urgency: Urgency = Urgency.SWEEP, lane: Lane = LANE, view: str = "") -> None:
+        self.done, self.ends = 0, threading.Event()
+        self.answer = queue.submit(self._work, urgency, lane, view)
         until(lambda: self.done > 0)
 
     def _work(self) -> Work[str]:
-        try:
-            while not self.ends.wait(0.001):
-                self.done += 1
-                yield None
-            return "through"
-        except GeneratorExit:
-            self.is_closed = True
-            raise
+        while not self.ends.wait(0.001):
+            self.done += 1
+            yield None
+        return "through"
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -116,19 +108,6 @@ def test_work_that_is_not_more_urgent_waits(urgency: Urgency, queue: Queue) -> N
     assert said == ["second"]
 
 
-def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
-    places = []
-
-    def work() -> Work[str]:
-        for lane in (None, Lane.MODEL, None, Lane.LAYERS, Lane.WEIGHTS):
-            yield lane
-            places.append(threading.current_thread().name)
-        return "done"
-
-    assert queue.submit(work, Urgency.LARGE, Lane.WEIGHTS).result(PATIENCE) == "done"
-    assert places == [f"lane {name}" for name in ("weights", "model", "model", "layers", "weights")]
-
-
 def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -> None:
     running, said = Gate(queue, Urgency.SENTENCE, view="map").answer, list[str]()
     waiting = say(queue, "waiting", said, Urgency.SENTENCE, "map")
@@ -142,19 +121,6 @@ def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -
     assert said == ["other", "latest"]
 
 
-def test_a_replaced_request_fails_at_once_and_its_work_is_closed(queue: Queue) -> None:
-    replaced = Units(queue, view="sweep")
-    urgent = Gate(queue)
-    queue.give_up("sweep")
-    with pytest.raises(Superseded):
-        replaced.answer.result(0)
-    done = replaced.done
-    urgent.open.set()
-    assert urgent.answer.result(PATIENCE) == "through"
-    until(lambda: replaced.is_closed)
-    assert replaced.done == done
-
-
 def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
     gate, said = Gate(queue), list[str]()
     given_up = say(queue, "sweep", said, Urgency.SWEEP, "sweep")
@@ -166,15 +132,6 @@ def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
     gate.open.set()
     assert say(queue, "next", said, Urgency.SWEEP).result(PATIENCE) == "next"
     assert said == ["next"]
-
-
-def test_only_the_work_of_one_owner_is_given_up(queue: Queue) -> None:
-    mine, others = Units(queue, owner="model"), Units(queue, lane=Lane.MODEL, owner="another")
-    queue.give_up_all("model", "another model has been opened")
-    with pytest.raises(Superseded, match="another model"):
-        mine.answer.result(0)
-    others.ends.set()
-    assert others.answer.result(PATIENCE) == "through"
 
 
 def test_a_long_unit_of_a_sweep_is_interrupted_for_urgent_work_and_begins_again(queue: Queue) -> None:
@@ -241,7 +198,6 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
         with pytest.raises((Superseded, CancelledError)):
             future.result(0)
     gate.open.set()
-    until(lambda: moving.is_closed)
     queue.join(PATIENCE)
     assert said == []
 
@@ -321,48 +277,3 @@ def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores
     torch.set_num_threads(threads)
     assert finish(run_in_rounds([piece] * pieces)) == [cores] * pieces
     assert torch.get_num_threads() == threads
-
-
-@pytest.mark.usefixtures("own_threads")
-def test_lanes_share_the_threads_of_linear_algebra(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.service.queue._all_threads", lambda: 4)
-
-    def share() -> int:
-        return queue.submit(lambda: one_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS).result(PATIENCE)
-
-    assert share() == 4
-    gate = Gate(queue, Urgency.LARGE, Lane.LAYERS)
-    assert share() == 2
-    gate.open.set()
-    gate.answer.result(PATIENCE)
-
-
-def test_work_that_is_given_up_frees_its_memory(queue: Queue) -> None:
-    class Large:
-        """Stands for a layer's weights."""
-
-    living: list[weakref.ref[Large]] = []
-    begun = threading.Event()
-
-    def unit() -> None:
-        held = Large()
-        living.append(weakref.ref(held))
-
-        def within() -> Large:
-            while True:
-                begun.set()
-                queue.check()
-                assert held
-
-        within()
-
-    gc.disable()  # which would find in the end what nobody lets go of
-    try:
-        given_up = queue.submit(lambda: one_unit(unit), Urgency.LARGE, LANE, "layer")
-        assert begun.wait(PATIENCE)
-        assert say(queue, "next", [], Urgency.LARGE, "layer").result(PATIENCE) == "next"
-        with pytest.raises(Superseded):
-            given_up.result(PATIENCE)
-        assert living[0]() is None
-    finally:
-        gc.enable()

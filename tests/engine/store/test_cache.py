@@ -15,14 +15,14 @@ from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.store.cache import SpectraCache, trim
 from engine.store.files import cache_directory
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
+from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import run
 from tests.fake_hub import FakeHub, commit
-from tests.opening import PATIENCE, edited_weights, run_apart, start_engine, with_config
-from tests.tui.explorer import explorer, settle
+from tests.opening import PATIENCE, edited_weights, open_on_thread, run_apart, start_engine, with_config
 
 FIRST = Head("decoder", 0)
 
@@ -60,7 +60,8 @@ import sys
 from engine.checkpoints.source import FolderSource
 from engine.checkpoints.locate import locate
 from engine.service.engine import Engine
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
+from engine.values.progress import finish
 from engine.values.options import EngineOptions
 engine = Engine(EngineOptions(device="cpu"))
 outline = engine.open(sys.argv[1], lambda progress: None).result(60)
@@ -101,7 +102,6 @@ def test_two_models_do_not_share_files_nor_use_each_others(tiny_model: TinyModel
     own, others = spectra(folder), spectra(copied)
     assert differ(own, others)
     one, other = cache_directory().rglob("decoder-0-heads")
-    assert one.parent != other.parent
     whole = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(whole)
@@ -226,8 +226,11 @@ def test_a_cache_that_cannot_be_written_is_reported_once(tiny_model: TinyModel) 
     assert UNWRITABLE not in run(folder, "ranks", "--no-cache").stderr
 
 
-@pytest.mark.usefixtures("unwritable_cache")
-async def test_the_explorer_reports_it_in_a_message(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await settle(pilot)
-        assert [each.message for each in app._notifications if UNWRITABLE in each.message] == [UNWRITABLE]
+def test_matrices_that_are_computed_one_after_another_are_all_kept(tiny_model: TinyModel) -> None:
+    def of_layer(*matrices: str, use_cache: bool = True) -> SpectraGroup:
+        opened = open_on_thread(tiny_model("llama"), use_cache=use_cache)
+        return finish(opened.spectra.layer(FIRST, False, matrices or MATRICES))
+
+    for matrices in (("Q",), ("OV",), ("QK", "V"), ("K",)):
+        assert of_layer(*matrices).spectra[0].keys() >= {*matrices}
+    assert_same_spectra(of_layer(), of_layer(use_cache=False), rtol=1e-9)

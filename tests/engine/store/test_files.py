@@ -127,35 +127,6 @@ def test_a_link_stays_a_link_and_its_target_gets_the_rows(there: bool, folder: P
     assert names(folder / "data") == ["target.csv"]
 
 
-def device(name: str, minor: int, folder: Path) -> Path:
-    """Return a device such as ``/dev/null``, or a copy of it for the superuser, who could replace it by a file."""
-    original = Path("/dev") / name
-    if sys.platform != "linux" or not original.is_char_device():
-        pytest.skip(f"there is no {original} here")
-    if os.geteuid() != 0:
-        return original
-    try:
-        os.mknod(folder / name, stat.S_IFCHR | 0o666, os.makedev(1, minor))
-        (folder / name).open("w").close()
-    except OSError:
-        pytest.skip("no devices can be made here")
-    return folder / name
-
-
-def test_a_device_stays_a_device(folder: Path) -> None:
-    null = device("null", 3, folder)
-    write_csv(null, "a")
-    assert null.is_char_device()
-    assert names(folder) in ([], ["null"])
-
-
-def locked(folder: Path) -> Path:
-    if not hasattr(os, "geteuid") or os.geteuid() == 0:
-        pytest.skip("the superuser may write anywhere")
-    (folder / "locked").mkdir(0o500)
-    return folder / "locked" / "table.csv"
-
-
 def below_a_file(folder: Path) -> Path:
     (folder / "file").touch()
     return folder / "file" / "table.csv"
@@ -164,9 +135,7 @@ def below_a_file(folder: Path) -> Path:
 UNWRITABLE: list[tuple[Callable[[Path], Path], str]] = [
     (lambda folder: folder / "missing" / "table.csv", "No such file or directory"),
     (below_a_file, "Not a directory"),
-    (locked, "Permission denied"),
     (lambda folder: folder, "folder"),
-    (lambda folder: device("full", 7, folder), "No space left"),
 ]
 
 

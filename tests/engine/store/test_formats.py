@@ -7,28 +7,21 @@ import gzip
 import json
 import math
 import struct
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars
 import pytest
-from polars.exceptions import ComputeError
 
 from engine.service.engine import Engine
-from engine.service.queue import Check
-from engine.store import export
 from engine.store.export import FORMATS, write_table
-from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline
 from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
-from engine.values.views import NEEDS, VIEWS, Query
+from engine.values.views import NEEDS, VIEWS
 from tests.exporting import refusal, rows_in, run, written
-from tests.opening import hold_up
 from tui.export.request import Export, Request
 
 TEXT = "Anna has a red ball"
@@ -182,49 +175,3 @@ def test_impossible_formats_are_refused_before_anything_is_computed(tmp_path: Pa
     assert "matrices are written as NPZ, not jsonl; give -o FILE.npz" in refused
     assert "call the file a.parquet" in refusal("nowhere", "ranks", "-o", tmp_path / "a.parquet.gz")
     assert list(tmp_path.glob("*.*")) == []
-
-
-@pytest.mark.parametrize("stop", [Engine.stop_writing, Engine.stop])
-@pytest.mark.parametrize("waits", [False, True])
-def test_writing_stops_between_rows_and_while_it_waits_for_a_busy_engine(
-    stop: Callable[[Engine], None], waits: bool
-) -> None:
-    engine, held, begun = Engine(), threading.Event(), threading.Event()
-    hold_up(engine, held)
-
-    def work(check: Check) -> None:
-        begun.set()
-        while not waits:
-            check()
-        next(engine.rows("ranks", Query()))
-
-    future = engine.write(work)
-    assert begun.wait(10)
-    stop(engine)
-    with pytest.raises(Superseded):
-        future.result(10)
-    held.set()
-
-
-@pytest.mark.parametrize(
-    ("free", "error", "said"), [(0, EngineError, "No space left"), (2**30, ComputeError, "thrift")]
-)
-def test_a_full_disk_is_named_where_polars_does_not_explain(
-    free: int, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def pieces() -> Iterator[Table]:
-        yield Table.of_rows("ranks", ("rank",), [(1,)])
-        raise ComputeError("Invalid thrift: transport error")
-
-    monkeypatch.setattr(export, "disk_usage", lambda place: SimpleNamespace(free=free))
-    with pytest.raises(error, match=said):
-        write_table(pieces(), tmp_path / "ranks.parquet", "parquet")
-    assert not list(tmp_path.glob("*ranks*"))
-
-
-def test_an_unforeseen_error_of_writing_is_raised() -> None:
-    def work(check: Check) -> None:
-        raise ZeroDivisionError("in the middle")
-
-    with pytest.raises(EngineError, match="in the middle"):
-        Engine().write(work).result(10)

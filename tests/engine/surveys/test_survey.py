@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -55,15 +54,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> list[SurveyProgress]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def measured(run: Path, told: list[SurveyProgress], tmp_path_factory: pytest.TempPathFactory) -> SurveyFolder:
+def measured(run: Path, tmp_path_factory: pytest.TempPathFactory) -> SurveyFolder:
     """Survey that run by a cluster on this machine."""
     output = tmp_path_factory.mktemp("surveys") / "survey"
-    return survey(str(run), output, ("ranks", "circuits"), workers=2, report=told.append)
+    return survey(str(run), output, ("ranks", "circuits"), workers=2)
 
 
 def test_each_checkpoint_has_the_tables_that_the_library_gives(run: Path, measured: SurveyFolder) -> None:
@@ -81,14 +75,6 @@ def test_a_checkpoint_that_cannot_be_measured_is_a_row_with_its_reason(measured:
     assert (failure["model"], failure["revision"], failure["step"]) == (str(run), "checkpoint-4", 4)
     assert "model.safetensors" in failure["reason"]
     assert sorted(each.step or 0 for each in measured.checkpoints) == [*WHOLE]
-
-
-def test_progress_counts_what_is_done_and_what_failed(measured: SurveyFolder, told: list[SurveyProgress]) -> None:
-    last = told[-1]
-    assert (last.total, last.here, last.done, last.failed) == (5, 0, 4, 1)
-    assert {str(each.checkpoint).rpartition("/")[2] for each in told if each.outcome is not None} == {
-        f"checkpoint-{step}" for step in STEPS
-    }
 
 
 def test_the_files_are_read_by_their_folders_names_too(measured: SurveyFolder, run: Path) -> None:
@@ -110,16 +96,6 @@ def test_only_what_is_missing_or_made_with_other_options_is_measured_again(run: 
     ranks = {(f"checkpoint-{step}", "ranks") for step in WHOLE}
     assert changed == {*ranks, ("checkpoint-0", "circuits")}, "circuits depend on the weights, but not on ε"
     assert again.frame("circuits").height == measured.frame("circuits").height
-
-
-def test_a_task_that_is_done_again_measures_nothing(run: Path, measured: SurveyFolder) -> None:
-    checkpoint = CheckpointName(str(run), "checkpoint-8", 8, is_of_run=True)
-    made_with = pl.read_parquet_metadata(measured.file(checkpoint, "circuits"))["attn-tui survey"]
-    order = Order(checkpoint, ("circuits",), measured, Query(), EngineOptions(), {"circuits": made_with})
-    outcome = measure(order, str(run / "gone"))
-    assert (outcome.reason, outcome.rows) == ("", {})
-    elsewhere = measure(replace(order, tables=("ranks",), made_with={"ranks": '{"text": ""}'}), "/gone")
-    assert "/gone" in elsewhere.reason
 
 
 def test_a_table_of_heads_keeps_its_labels_when_it_is_asked_for_without(tmp_path: Path) -> None:
@@ -204,7 +180,6 @@ def test_branches_of_the_hub_are_downloaded_measured_and_removed(
         (1, ("empty",), "neither a config.json nor checkpoint-* folders"),
         (1, ("./nope",), "attn-tui: there is no folder ./nope; check the path"),
         (1, ("demo", "--watch"), "nothing to watch"),
-        (1, ("demo", "--scheduler", "tcp://127.0.0.1:9"), "no scheduler answers at tcp://127.0.0.1:9"),
     ],
 )
 def test_what_cannot_be_had_is_said_in_one_line(code: int, arguments: tuple[str, ...], said: str, folder: Path) -> None:
