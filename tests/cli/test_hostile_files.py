@@ -45,10 +45,8 @@ def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
     ("model_type", "settings", "said"),
     [
         ("llama", {"num_hidden_layers": HUGE}, "num_hidden_layers is 1000000000, not a whole number of at most"),
-        ("llama", {"num_hidden_layers": 900}, "but its files hold"),
         ("llama", {"num_key_value_heads": 10**6}, "a model of more than"),
         ("llama", {"vocab_size": 10**6}, "its tensors do not have the shapes that config.json gives"),
-        ("t5", {"relative_attention_num_buckets": 2**31}, "a model of more than"),
         ("mixtral", {"num_local_experts": 10**6}, "but its files hold"),
     ],
 )
@@ -58,12 +56,11 @@ def test_a_configuration_larger_than_the_weights_is_refused_with_both_numbers(
     assert said in refusal(*attention(with_config(tiny_copy(model_type), **settings)))
 
 
-@pytest.mark.parametrize("text", ["5 1000000000", "5 99999999999999999999999"])
-def test_a_token_number_that_there_is_no_token_of_is_refused(text: str, tiny_copy: TinyModel) -> None:
+def test_a_token_number_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     for file in folder.glob("tokenizer*"):
         file.unlink()
-    assert "has no token" in refusal(*attention(folder, text))
+    assert "has no token" in refusal(*attention(folder, "5 99999999999999999999999"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,6 @@ def test_a_token_number_that_there_is_no_token_of_is_refused(text: str, tiny_cop
     [
         ("config.json", {"num_attention_heads": {"a": 4}}, 'config.json: num_attention_heads is {"a": 4}, not a whole'),
         ("config.json", {"rope_parameters": {"rope_type": 5}}, "config.json: rope_parameters.rope_type is 5, not a"),
-        ("config.json", {"model_type": "x" * 5000}, "config.json: model_type is"),
         ("config.json", {"hidden_act": {}}, "config.json is refused by transformers"),
         ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer_config.json: model_max_length is"),
     ],
@@ -99,7 +95,7 @@ def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_
     assert f"config.json {said}" in refusal(folder, "ranks").replace(" is ", " ")
 
 
-@pytest.mark.parametrize("aim", ["/dev/zero", "/etc/hostname", "../other/model.safetensors"])
+@pytest.mark.parametrize("aim", ["/dev/zero", "../other/model.safetensors"])
 def test_an_index_that_names_files_elsewhere_is_refused(aim: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     index = {"weight_map": {"model.embed_tokens.weight": aim}}
@@ -114,7 +110,7 @@ def test_a_weight_file_that_is_a_link_out_of_the_folder_is_refused(tiny_copy: Ti
     assert "model.safetensors points outside the model's folder" in refusal(folder, "ranks")
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "merges.txt"])
+@pytest.mark.parametrize("name", ["tokenizer.json", "merges.txt"])
 def test_a_pipe_instead_of_a_file_is_refused_without_waiting(name: str, tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     (folder / name).unlink(missing_ok=True)
@@ -134,7 +130,7 @@ def test_patterns_of_an_adapter_are_bounded(pattern: str, said: str, tiny_model:
     assert said in refusal(folder, "ranks")
 
 
-@pytest.mark.parametrize("pattern", ["q_proj", "self_attn.q_proj", r".*\.1\..*q_proj", "(q|k)_proj"])
+@pytest.mark.parametrize("pattern", ["self_attn.q_proj", "(q|k)_proj"])
 def test_patterns_of_an_adapter_are_names_or_expressions(pattern: str, tiny_model: TinyModel, tmp_path: Path) -> None:
     folders = [
         write_adapter_of(tiny_model("llama"), tmp_path / name, **settings)
