@@ -8,6 +8,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.exporting import attn_tui, run
 from tests.opening import run_apart
 from tests.terminal import COMMAND
@@ -71,17 +73,17 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
     assert offered(*lines, folder=here, HF_HOME=str(here)) == [every, every, ["gpt2", "gpt-mine/"]]
 
 
-def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
+@pytest.mark.parametrize(("word", "line"), [("--help", ""), ("--version", ""), ("", "attn-tui "), ("", "attn-tui exp")])
+def test_help_version_and_completion_import_nothing_heavy(word: str, line: str) -> None:
     heavy = "('torch', 'transformers', 'huggingface_hub.hf_api', 'numpy', 'textual')"
     code = (
-        "import sys; sys.argv = ['attn-tui']\n"
+        f"import sys; sys.argv = ['attn-tui', '{word}']\n"
         "from tui.cli.command_line import command\n"
         "try: command()\n"
         f"except SystemExit: print([name for name in {heavy} if name in sys.modules])\n"
     )
-    for line, word in (("attn-tui ", "1"), ("attn-tui exp", "1"), ("attn-tui demo --d", "2")):
-        answer = run_apart(code, _ATTN_TUI_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=word)
-        assert answer.splitlines()[-1] == "[]"
+    completing = {"_ATTN_TUI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "1"} if line else {}
+    assert run_apart(code, **completing).splitlines()[-1] == "[]"
 
 
 def test_each_shell_gets_a_script_and_bash_completes_with_it() -> None:

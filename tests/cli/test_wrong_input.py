@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, refusal
-from tests.opening import run_apart, with_config
+from tests.opening import with_config
 from tests.terminal import COMMAND, Terminal
 
 
@@ -124,16 +124,6 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
 )
 def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
     assert said in refusal(tiny_model("llama"), *options, code=2)
-
-
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_import_nothing_heavy(option: str) -> None:
-    code = (
-        "import sys\nfrom tui.cli.command_line import command\n"
-        f"try: command(['{option}'])\nexcept SystemExit: pass\n"
-        "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
-    )
-    assert run_apart(code).splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
