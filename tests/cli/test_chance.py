@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from engine.values.table import RANK_COLUMNS
 from tests.cli.test_export import KEY_HEADS, matrices_of, noise_in, reference
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.tui.explorer import explorer, press, screen_text, settle, shown, type_keys
+from tests.tui.explorer import explorer, shown, type_keys
 from tui.drawing.numbers import rough_number
 
 DRAWS = 50
@@ -87,22 +86,3 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             chances = [float(ranks[matrix][f"{measure}_chance"]) for matrix in MATRICES]
             assert said == ["chance", *(rough_number(each) for each in chances)]
             await type_keys(pilot, "m")
-
-
-@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
-async def test_chance_is_below_its_own_column_however_the_table_is_scrolled(size: tuple[int, int]) -> None:
-    chance = {row["matrix"]: float(row["spectral_norm_chance"]) for row in exported("demo", "ranks", "--head", "L0H0")}
-    assert len(set(chance.values())) > 3
-    async with explorer("demo", head="L0H0", size=size) as (app, pilot):
-        await type_keys(pilot, *"2mm")  # from the stable rank to a norm, of which each matrix has another
-        await settle(pilot)
-        table, line = app.views.ranks.grid, app.views.ranks.chance_line
-        for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):
-            await press(pilot, *([key] if key else []))
-            over = [line[table.region.x :] for line in screen_text(app).splitlines()][table.region.y]
-            seen = {match[0]: match.end() for match in re.finditer(r"\b[A-Z]+\b", over) if match[0] in chance}
-            said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}
-            whole = {name: said[end] for name, end in seen.items() if end in said}
-            assert whole, over
-            assert whole == {name: rough_number(chance[name]) for name in whole}
-            assert len(said) <= len(seen)

@@ -16,15 +16,15 @@ from tests.terminal import COMMAND
 from tui.cli.commands import VIEWS
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_help_of_export_says_what_a_view_cannot_do_without(view: str) -> None:
+def test_the_help_of_export_says_what_a_view_cannot_do_without() -> None:
     """Without the option the command asks for it before it looks for a model."""
     text = " ".join(run("--help").stdout.partition("is needed by")[2].partition(".npz")[0].split())
     of_sentences, of_two, _ = re.split(r"; a (?:second model|file), ", text)
-    line = run("./nowhere", view).stderr
-    assert ("needs --text" in line) == (view in re.findall(r"\w+", of_sentences))
-    assert ("needs --vs" in line) == (view in re.findall(r"\w+", of_two))
-    assert ("give -o heads.npz" in line) == (view == "matrices")
+    for view in VIEWS:
+        line = run("./nowhere", view).stderr
+        assert ("needs --text" in line) == (view in re.findall(r"\w+", of_sentences))
+        assert ("needs --vs" in line) == (view in re.findall(r"\w+", of_two))
+        assert ("give -o heads.npz" in line) == (view == "matrices")
 
 
 EACH = """
@@ -58,10 +58,6 @@ def test_commands_options_and_choices_are_completed() -> None:
         "attn-tui export demo ran": ["ranks"],
         "attn-tui export demo ranks --matrix q": ["q", "qk"],
         "attn-tui demo --theme co": ["colour-blind", "colour-blind-light"],
-        "attn-tui demo --dtype f": ["float32", "float16"],
-        "attn-tui demo --device c": ["cpu", "cuda"],
-        "attn-tui completion f": ["fish"],
-        "attn-tui demo --no-c": ["--no-cache"],
         "attn-tui export ./some": ["./some"],
     }
     assert dict(zip(wanted, offered(*wanted), strict=True)) == wanted
@@ -77,27 +73,24 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
     assert offered(*lines, folder=here, HF_HOME=str(here)) == [every, every, ["gpt2", "gpt-mine/"]]
 
 
-def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
+@pytest.mark.parametrize(("word", "line"), [("--help", ""), ("--version", ""), ("", "attn-tui "), ("", "attn-tui exp")])
+def test_help_version_and_completion_import_nothing_heavy(word: str, line: str) -> None:
     heavy = "('torch', 'transformers', 'huggingface_hub.hf_api', 'numpy', 'textual')"
     code = (
-        "import sys; sys.argv = ['attn-tui']\n"
+        f"import sys; sys.argv = ['attn-tui', '{word}']\n"
         "from tui.cli.command_line import command\n"
         "try: command()\n"
         f"except SystemExit: print([name for name in {heavy} if name in sys.modules])\n"
     )
-    for line, word in (("attn-tui ", "1"), ("attn-tui exp", "1"), ("attn-tui demo --d", "2")):
-        answer = run_apart(code, _ATTN_TUI_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=word)
-        assert answer.splitlines()[-1] == "[]"
+    completing = {"_ATTN_TUI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "1"} if line else {}
+    assert run_apart(code, **completing).splitlines()[-1] == "[]"
 
 
-def test_bash_completes_with_the_script() -> None:
+def test_each_shell_gets_a_script_and_bash_completes_with_it() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_ATTN_TUI_COMPLETE={shell}_complete" in attn_tui("completion", shell).stdout
     script = attn_tui("completion", "bash").stdout
     environment = os.environ | {"PATH": f"{Path(COMMAND).parent}:{os.environ['PATH']}"}
     asked = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo ${COMPREPLY[@]}"
     printed = subprocess.check_output(["bash", "-c", f"{script}\n{asked}"], text=True, env=environment)
     assert printed.split() == ["spectrum"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script(shell: str) -> None:
-    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in attn_tui("completion", shell).stdout

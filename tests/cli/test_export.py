@@ -196,7 +196,7 @@ def test_stacks_are_named_where_a_model_has_several(tiny_model: TinyModel, tmp_p
             assert list(named) == [(stack, layer, "all") for layer in layers]
 
 
-def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> None:
+def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     table = exported(folder, "weights")
     assert tuple(table[0]) == WEIGHTS.columns
@@ -209,8 +209,6 @@ def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> N
     tied = {row["name"]: row["tied_to"] for row in table if row["tied_to"]}
     assert tied == {"lm_head.weight": "transformer.wte.weight"}
 
-
-def test_a_tied_tensor_is_found_without_the_prefix_of_the_base_model(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     with edited_weights(folder) as tensors:
         for name in list(tensors):  # as gpt2 is stored on the Hub

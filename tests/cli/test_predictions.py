@@ -170,11 +170,10 @@ def seen_through_the_end(own: Own, model_type: str) -> tuple[list[Tensor], list[
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
-@pytest.mark.parametrize("logits_at_once", [1, 1 << 22])
 def test_the_lens_looks_through_the_whole_head_at_every_layer_and_token(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str, logits_at_once: int
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, model_type: str
 ) -> None:
-    monkeypatch.setattr("engine.analysis.predictions.LOGITS_AT_ONCE", logits_at_once)
+    monkeypatch.setattr("engine.analysis.predictions.LOGITS_AT_ONCE", 1)  # as for a large vocabulary
     folder = tiny_model(model_type, with_head=True)
     own = Own(folder, model_type)
     states, logits = seen_through_the_end(own, model_type)
@@ -424,15 +423,7 @@ def test_embedding_mlps_and_biases_have_contributions_of_their_own(tiny_model: T
         assert float(found[name]["contribution_chance"]) == pytest.approx(spread, abs=1e-4)
 
 
-def test_contributions_add_up_where_norms_come_after_the_sum(tiny_model: TinyModel) -> None:
-    folder = tiny_model("bart", with_head=True)
-    rows = exported(folder, "contributions", "--text", TEXT)
-    logit = float(Own(folder, "bart").logits().max())
-    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=2e-4)
-    assert {row["stack"] for row in rows} == {"decoder", "cross"}
-
-
-@pytest.mark.parametrize("cap", [0.5, 30.0, 3000.0])
+@pytest.mark.parametrize("cap", [0.5, 3000.0])
 def test_contributions_to_capped_logits_are_to_the_logit_before_the_cap(tiny_copy: TinyModel, cap: float) -> None:
     """Where the cap is flat nothing seems to be added, and where it hardly bends what is added seems to add up."""
     folder = with_config(tiny_copy("gemma2", with_head=True), final_logit_softcapping=cap)
@@ -446,12 +437,15 @@ def test_contributions_to_capped_logits_are_to_the_logit_before_the_cap(tiny_cop
         check_heads(rows, own, token)
 
 
-def test_a_scale_behind_the_unembedding_is_no_cap(tiny_copy: TinyModel) -> None:
-    folder = with_config(tiny_copy("cohere", with_head=True), logit_scale=0.25)
+@pytest.mark.parametrize(("model_type", "settings"), [("cohere", {"logit_scale": 0.25}), ("bart", {})])
+def test_contributions_add_up_with_a_scale_behind_the_unembedding_and_with_norms_after_the_sum(
+    tiny_copy: TinyModel, model_type: str, settings: dict[str, Any]
+) -> None:
+    folder = with_config(tiny_copy(model_type, with_head=True), **settings)
     rows = exported(folder, "contributions", "--text", TEXT)
-    assert {row["note"] for row in rows} == {""}
+    assert {row["note"] for row in rows} == {""}, "a scale is no cap"
     (best,) = exported(folder, "predictions", "--text", TEXT, "--top", "1")
-    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(float(best["logit"]), abs=1e-4)
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(float(best["logit"]), abs=2e-4)
 
 
 def test_an_invisible_token_is_taken_raw_and_as_tables_write_it(tiny_model: TinyModel) -> None:

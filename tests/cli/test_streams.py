@@ -9,17 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.segment import Segment
-from rich.style import Style
-from textual.strip import Strip
 
 from tests.exporting import attn_tui, exported, refusal
 from tests.opening import ROOT
-from tests.tui.explorer import explorer, press, settle, type_keys
+from tests.tui.explorer import explorer, press
 from tests.tui.painted import good_terminal
 from tui.app.explorer import OPENING_SENTENCE
-from tui.export.pictures import Picture, picture_in_glyphs, picture_of
+from tui.export.pictures import picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
@@ -32,7 +28,7 @@ def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("words", ["--help", "config", "export demo ranks --head L0H0"])
+@pytest.mark.parametrize("words", ["--help", "export demo ranks --head L0H0"])
 @pytest.mark.parametrize(("redirected", "why"), [(">/dev/full", "No space left"), (">&-", "closed")])
 def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: str) -> None:
     done = run(words, redirected)
@@ -61,9 +57,7 @@ def test_without_a_terminal_the_explorer_says_what_to_use_instead(redirected: st
 
 
 def test_debug_shows_the_traceback() -> None:
-    done = run("export demo ranks --layer 9 --debug", "")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
+    assert "Traceback" in run("export demo ranks --layer 9 --debug", "").stderr
 
 
 INTERRUPTED = """
@@ -84,7 +78,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv"), ("spectrum", "-o", "spectrum.parquet")])
+@pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv")])
 def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[str, ...], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "export", "demo", *words, "--no-cache"],
@@ -92,27 +86,6 @@ def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[s
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
     assert not list(folder.iterdir())
-
-
-INTERRUPTED_EARLY = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from tui.entry import main
-
-class Interrupting:
-    def find_spec(self, name, path=None, target=None):
-        if name == "click":
-            signal.raise_signal(signal.SIGINT)
-
-assert "click" not in sys.modules, "all that takes long to import is imported by what the entry runs"
-sys.meta_path.insert(0, Interrupting())
-main()
-"""
-
-
-def test_a_command_stopped_during_its_imports_says_so_in_one_line() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED_EARLY], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
 
 
 def test_dash_and_dev_stdout_are_standard_output_and_replace_no_file(tmp_path: Path) -> None:
@@ -149,19 +122,3 @@ async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_no_view(m
         assert "▓" not in before
         assert "▓" in picture_in_glyphs(app.views.active).as_text()
         assert picture_of(app.views.active).as_ansi(app.console) == before
-        await press(pilot, "w")
-        assert "▓" in picture_in_glyphs(app.views.active).as_text()
-        for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
-            await type_keys(pilot, "unbound:app.next_theme")
-        await settle(pilot)
-        assert not app.failure
-        await press(pilot, "y")
-        assert app.clipboard == exported("demo", "ranks", "--head", "L1H0", "--matrix", "QK")[0]["stable_rank"]
-
-
-def test_a_picture_leaves_the_terminals_colours_as_they_are() -> None:
-    style = Style.parse("#005f87 on #d7d7af")  # numbers 24 and 187 of the 256 of xterm
-    drawn = Picture((Strip([Segment("日本", style)]),)).as_svg("a token")
-    assert "#005f87" in drawn
-    written = Strip([Segment("日本", style)]).render(Console(color_system="256", force_terminal=True))
-    assert written == "\x1b[38;5;24;48;5;187m日本\x1b[0m"

@@ -79,15 +79,6 @@ def assert_same_rows(ours: list[dict[str, str]], theirs: list[dict[str, str]], *
                 assert float(cell) == pytest.approx(float(other[name]), rel=rel, abs=abs), name
 
 
-@pytest.mark.parametrize("view", OF_WEIGHTS)
-def test_narrowing_a_table_gives_the_same_rows_as_the_whole(tiny_model: TinyModel, view: str) -> None:
-    folder = tiny_model("llama", with_head=True)
-    part = exported(folder, view, "--head", "L1H2")
-    whole = [row for row in exported(folder, view) if (row["layer"], row["head"]) == ("1", "2")]
-    assert part
-    assert_same_rows(part, whole, rel=1e-9, abs=1e-6)  # sums of a smaller batch may be added up in another order
-
-
 def test_only_circuits_have_rows_for_whole_layers(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     assert {row["head"] for row in exported(folder, "circuits", "--head", "all")} == {"all"}
@@ -153,11 +144,6 @@ def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyM
     (folder / "tokenizer.json").write_text("{")
     assert "a tokenizer that does not open" in refusal(folder, "directions")
     assert run(folder, "circuits", "--head", "L0H0").exit_code == 0
-
-
-def test_a_model_without_rotations_has_no_circuits_at_a_distance(tiny_model: TinyModel) -> None:
-    for view in ("circuits", "ranks"):
-        assert "no QK at a distance" in refusal(tiny_model("gpt2"), view, "--distance", "1")
 
 
 def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
@@ -300,6 +286,14 @@ def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_mod
         name: cell for name, cell in plain.items() if "ov_" in name
     }
     sigma = torch.linalg.svdvals(matrices["QK"])
+    for view in ("circuits", "spectrum"):
+        assert "no QK at a distance" in refusal(tiny_model("gpt2"), view, "--distance", distance)
     table = exported(folder, "directions", "--head", "L1H1", "--matrix", "QK", "--distance", distance, "--top", "1")
     found = {int(each["index"]): float(each["singular_value"]) for each in table}
     np.testing.assert_allclose([found[index] for index in range(1, 9)], sigma[:8], rtol=1e-5)
+    turned = turned_keys(model.model, 1, int(distance))
+    layer = sum(of_head(model, 1, str(head))["Q"].T @ turned[head // 2] for head in range(4))
+    for name, circuit in (("L1H1", matrices["QK"]), ("all", layer)):
+        rows = exported(folder, "spectrum", "--layer", "1", "--head", name, "--matrix", "QK", "--distance", distance)
+        values = [float(each["singular_value"]) for each in rows]
+        np.testing.assert_allclose(values, torch.linalg.svdvals(circuit)[: len(values)], rtol=1e-5, atol=1e-6)

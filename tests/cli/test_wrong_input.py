@@ -11,23 +11,16 @@ from safetensors.torch import save_file
 
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui, refusal
-from tests.opening import run_apart, with_config
+from tests.opening import with_config
 from tests.terminal import COMMAND, Terminal
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ("nobody/no-such-model", "attn-tui: nobody/no-such-model is not in the local cache"),
-        ("~nobody-is-called-so/model", "attn-tui: ~nobody-is-called-so/model names the home folder of an unknown user"),
-    ],
-)
-def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal(model: str, said: str) -> None:
-    with Terminal(COMMAND, model) as terminal:
+def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal() -> None:
+    with Terminal(COMMAND, "nobody/no-such-model") as terminal:
         assert terminal.exit_code(10.0) == 1
         assert terminal.output.count(b"\x1b[?1049h") == terminal.output.count(b"\x1b[?1049l") == 1
         after = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
-    assert said in after
+    assert "attn-tui: nobody/no-such-model is not in the local cache" in after
     assert "Traceback" not in after
 
 
@@ -35,7 +28,6 @@ def test_the_explorer_refuses_a_missing_model_and_restores_the_terminal(model: s
     ("model", "said"),
     [
         ("./nowhere", "there is no folder"),
-        ("long" * 200, "File name too long"),
         ("~nobody-is-called-so/model", "home folder of an unknown user"),
         (__file__, "is a file"),
     ],
@@ -117,15 +109,11 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
     ("options", "said"),
     [
         (("ranks", "--text", "x"), "--text does not apply to ranks"),
-        (("spectrum", "--energy", "0.1"), "--energy does not apply to spectrum"),
-        (("attention",), "attention needs --text"),
-        (("matrices",), "give -o heads.npz"),
         (("ranks", "--energy", "2"), "between 0 and 1"),
         (("ranks", "--device", "toaster"), "give auto, cpu, cuda"),
         (("ranks", "--layer", "1", "--head", "L0H0"), "name different layers"),
         (("ranks", "--head", "mean"), "only attention has means"),
         (("circuits", "--distance", "-1"), "--distance"),
-        (("ranks", "--fold-norm"), "--fold-norm does not apply to ranks"),
         (("directions", "--matrix", "Q"), "QK or OV"),
         (("composition", "-o", "x.npz"), "composition is a table"),
         (("ablation", "--text", "hi", "--off", "L1H0", "--head", "L1H1"), "--off already names the heads"),
@@ -136,16 +124,6 @@ def test_an_output_path_that_cannot_be_written(tiny_model: TinyModel, tmp_path: 
 )
 def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, ...], said: str) -> None:
     assert said in refusal(tiny_model("llama"), *options, code=2)
-
-
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_import_nothing_heavy(option: str) -> None:
-    code = (
-        "import sys\nfrom tui.cli.command_line import command\n"
-        f"try: command(['{option}'])\nexcept SystemExit: pass\n"
-        "print([name for name in ('torch', 'transformers', 'textual', 'numpy') if name in sys.modules])"
-    )
-    assert run_apart(code).splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(

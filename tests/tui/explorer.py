@@ -188,7 +188,6 @@ async def see(
     foot: str | None = None,
     says: str | None = None,
     titled: str | None = None,
-    reads: str | None = None,
     text: str | None = None,
     no_text: str | None = None,
 ) -> None:
@@ -200,7 +199,7 @@ async def see(
     view, selected, pinned, off : the name of the active view, and those of heads, with blanks between several.
     focus : what has it: the "tree", the "view" that is active, the "sentence" or the "prompt".
     title, readout, foot : how the active view's title and readout begin, and the last line of the screen.
-    says, titled, reads : the last line of the screen, the title without the number of columns, and the readout, whole.
+    says, titled : the last line of the screen, and the title without the number of columns, whole.
     text, no_text : what is on the screen, and what is not.
     """
     await (press_slowly if slowly else press)(pilot, *keys)
@@ -212,7 +211,6 @@ async def see(
     for wanted, found in (
         (view, pane.view), (selected, str(now.selected)), (pinned, " ".join(sorted(map(str, now.pins)))),
         (off, " ".join(map(str, now.off.heads))), (says, last_line), (titled, whole_title.partition("  →")[0]),
-        (reads, whole_readout),
     ):  # fmt: skip
         assert wanted in (None, found), f"{found}, not {wanted}\n{screen}"
     if focus is not None:

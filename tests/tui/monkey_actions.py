@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
-from textual import events, screen
+from textual import events
 from textual.app import App
-from textual.binding import Binding
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.pilot import Pilot
@@ -52,9 +49,6 @@ SIZES = (
     (200, 60),
 )  # fmt: skip
 
-CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
-"""Keys on the opening screen."""
-
 LOOKS = 4
 """How many looks in a row must find everything at rest."""
 
@@ -67,8 +61,6 @@ def send_key(app: App[Any], key: str) -> None:
 
 async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
     """Wait until everything is done or the program has been left; False where that takes too long."""
-    if not app.app_focus:
-        app.post_message(events.AppFocus())
     end, looks = time.monotonic() + PATIENCE, 0
     while not has_ended(app) and looks < LOOKS:
         is_told_more = bool(app.main.top_line.progress)  # of work that nobody awaits any more
@@ -105,11 +97,8 @@ def point(app: App[Any], chance: random.Random) -> str:
     x, y = (chance.randrange(max(length, 1)) for length in app.size)
     kinds, button = chance.choice(MOUSE), chance.choice((1, 1, 1, 1, 2, 3))
     shift, meta, ctrl = (chance.random() < 0.1 for _ in range(3))
-    is_drawn = chance.random() < 0.2
     for kind in kinds:
         app.post_message(kind(None, x, y, 0, 0, button, shift, meta, ctrl, x, y))
-        if is_drawn:
-            x, y = (chance.randrange(max(length, 1)) for length in app.size)
     return f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>"
 
 
@@ -122,14 +111,6 @@ def say(app: App[Any], sentence: str) -> str:
         app.post_message(events.Paste(sentence[60:]))
         send_key(app, "enter")
     return f"{begin} {sentence[:20]!r} enter".strip()
-
-
-def look_away(app: App[Any], chance: random.Random) -> str:
-    """Take the focus from the terminal, and mostly give it back."""
-    kinds = chance.choice(((events.AppBlur, events.AppFocus), (events.AppBlur,), (events.AppFocus,)))
-    for kind in kinds:
-        app.post_message(kind())
-    return f"<{' '.join(kind.__name__ for kind in kinds)}>"
 
 
 def paste(app: App[Any], chance: random.Random) -> str:
@@ -148,23 +129,10 @@ def resize(app: App[Any], width: int, height: int) -> None:
     app.post_message(events.Resize(size, size))
 
 
-@contextmanager
-def drawn_every(seconds: float) -> Iterator[None]:
-    """Set the time between frames, which Textual reads when it is imported."""
-    with patch.object(screen, "UPDATE_PERIOD", seconds):
-        yield
-
-
 def working_keys(app: Explorer) -> list[str]:
     """List the keys that work where the focus is, except those that leave."""
-    return [
-        key for key, active in app.screen.active_bindings.items() if key != "ctrl+c" and not is_leaving(active.binding)
-    ]
-
-
-def is_leaving(binding: Binding) -> bool:
-    """Say whether a key ends the program."""
-    return binding.action.startswith(LEAVING) or binding.id == "chooser.quit"
+    active = {key: each.binding for key, each in app.screen.active_bindings.items() if key != "ctrl+c"}
+    return [key for key, each in active.items() if not each.action.startswith(LEAVING) and each.id != "chooser.quit"]
 
 
 def has_ended(app: App[Any]) -> bool:

@@ -9,7 +9,19 @@ import pytest
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import edited_weights
-from tests.tui.explorer import explorer, press, screen_text, see, settle, shown, shown_map, type_keys, until, words
+from tests.tui.explorer import (
+    explorer,
+    press,
+    resize,
+    screen_text,
+    see,
+    settle,
+    shown,
+    shown_map,
+    type_keys,
+    until,
+    words,
+)
 from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
 
 TEXT = "the cat sat on the mat"
@@ -37,52 +49,36 @@ async def test_keys_walk_the_tree_and_none_is_lost_when_they_come_fast(tiny_mode
             assert tree.cursor_node.data == app.session.shown.selected
 
 
-async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(100, 24), head="L0H0") as (app, pilot):
-        await press(pilot, "unbound:app.tree", "g", "g")
-        text = screen_text(app)
-        assert "\\n" not in text
-        facts = [line for line in text.splitlines() if "is a llama" in line or "4 heads (2 key/value)" in line]
-        assert len(facts) == 3  # the line above the tree has the heads too
-
-
-async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+async def test_a_narrow_terminal_shows_one_view_and_a_wide_one_all_until_one_is_zoomed(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         panes = (app.views.spectra, app.views.ranks, app.views.attention)
         for key, pane in zip("123", panes, strict=True):
             await press(pilot, key)
             assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
-        await see(pilot, "unbound:app.tree", focus="tree")
-
-
-async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
-        panes = (app.views.spectra, app.views.ranks, app.views.attention)
+        await resize(pilot, 160, 50)
         assert all(each.region.width > 40 for each in panes)
         lines = [each.region.height for each in panes]
         assert lines[1] == 4 + 1 + 5, "the ranks have their rows, their names, two lines and a frame"
         assert lines[0] == lines[2] - lines[1], "the spectra have the rest"
-        regions = [each.region for each in panes]
-        assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
         await press(pilot, "2", "z")
         assert [each.region.width > 0 for each in panes] == [False, True, False]
         await press(pilot, "z")
         assert all(each.region.width > 40 for each in panes)
 
 
-async def test_a_terminal_that_is_tiny_for_a_while_loses_no_key(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_keys(pilot, "i", "a")
-        for size in ((38, 24), (80, 5), (80, 24)):
+async def test_on_a_terminal_that_is_too_small_only_the_message_is_drawn_and_no_key_is_lost(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
+        await press(pilot, "i", "a")
+        alone = ["attn-tui", "needs", "a", "terminal", "of", "40", "×", "12"]
+        for size in ((39, 12), (80, 5)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
+            await until(pilot, lambda: screen_text(app).split() == alone)
             await type_keys(pilot, "q")
-        assert app.main.sentence_input.value == "aqqq"
-        await type_keys(pilot, "escape")
-        await pilot.resize_terminal(38, 24)
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause()
-        await see(pilot, "j", selected="L0H1")
+        await resize(pilot, 80, 24)
+        assert app.main.sentence_input.value == "aqq"
+        await see(pilot, "escape", "j", selected="L0H1", no_text="needs a terminal")
 
 
 @pytest.mark.parametrize("leave", [("q",), ("question_mark", "ctrl+q")])
@@ -147,13 +143,3 @@ async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy
 async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L9H9") as (app, _):
         assert "no attention in layer 9" in app.failure
-
-
-async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await type_keys(pilot, "j", "j")
-        app.main.tree_widget.root.children[0].collapse()
-        await see(pilot, selected="L0")
-        node = app.main.tree_widget.cursor_node
-        assert node is not None
-        assert node.data == app.session.shown.selected

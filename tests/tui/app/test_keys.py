@@ -1,38 +1,41 @@
-"""The foot shows the working keys, and common keys do the same everywhere."""
+"""Keys and commands do what they say or say in one line why not, and common keys do the same everywhere."""
 
 from __future__ import annotations
 
-from textual.widgets import Input
+import asyncio
+from pathlib import Path
+from typing import Any
 
+import pytest
+from textual import events
+from textual.widget import Widget
+from textual.widgets import Input, OptionList
+
+from engine.service.engine import Engine
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, foot, press, resize, screen_text, see, type_keys
+from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, settle, title, type_keys, until
+from tests.tui.monkey_actions import send_key
+from tests.tui.painted import good_terminal
+from tests.tui.painted_explorer import painted_explorer, stale
+from tui.app.explorer import Explorer
+from tui.app.start import Start
+from tui.views.tree import HeadTree
+from tui.widgets.spectra import SpectraView
+
+TEXT = "the cat sat on the mat"
+
+LINE = f"{TEXT} and the dog"
 
 
-async def test_the_foot_fits_and_shows_the_main_keys(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text="the cat") as (app, pilot):
-        assert list(app.foot_keys) == ["app.help", "app.quit"]
-        for columns, key, keys in (
-            (80, "escape", "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit"),
-            (40, "escape", "⏎ Open  z All room  ? Help  q Quit"),
-            (80, "3", "⏎ Largest  a Mean  x Explain  tab Next panel  [ ] Head  ? Help  q Quit"),
-            (80, "2", "m Measure  + - ε  o Sort  tab Next panel  [ ] Head  i Sentence  ? Help  q Quit"),
-        ):
-            await resize(pilot, columns, 24)
-            await see(pilot, key, says=keys)
-            await resize(pilot, 160, 24)
-            assert "e Export" in foot(app)
-            assert set(keys.split()) <= set(foot(app).split())
-
-
-async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
+async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box_that_have_room(tiny_model: TinyModel) -> None:
     in_views = {
-        "A": "⏎ Large map  tab Next panel",
-        "T": "⏎ Largest  tab Next panel",
-        "P C": "C Maps, difference  P Pin",
-        "w": "⏎ Go in  m Measure  M Matrix  / Find  w Table",
+        (80, "escape"): "⏎ Open  tab Next panel  [ ] Head  i Sentence  : Go to  space Off  ? Help  q Quit",
+        (40, "escape"): "⏎ Open  z All room  ? Help  q Quit",
+        (80, "2"): "m Measure  + - ε  o Sort  tab Next panel  [ ] Head  i Sentence  ? Help  q Quit",
     }
     in_boxes = {
-        "escape 4 i": "⏎ Read it  esc Back  ↑ Earlier  ^u Clear  ^r Find",
+        "4 i": "⏎ Read it  esc Back  ↑ Earlier  ^u Clear  ^r Find",
         "escape e": "⏎ Write  → Format  tab Name  esc Back  ? Help",
         "tab": "⏎ Write  tab Name  esc Back",
         "escape escape S": "⏎ Show  / Find  d Forget  esc Back  ? Help",
@@ -41,16 +44,13 @@ async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_mod
         "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Help",
         "escape ctrl+p": "⏎ Do it  esc Back",
     }
-    async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
-        shown = {}
-        for keys in (*in_views, *in_boxes, "escape"):
-            await press(pilot, *keys.split())
-            shown[keys] = foot(app)
-        for keys, wanted in in_views.items():
-            assert shown[keys].startswith(wanted)
-            assert shown[keys].endswith("? Help  q Quit")
-        assert {keys: shown[keys] for keys in in_boxes} == in_boxes
-        assert shown["escape"] == "⏎ Select  r Columns  / Filter  o Sort  tab Next panel  [ ] Head  ? Help  q Quit"
+    async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (_, pilot):
+        for (columns, key), wanted in in_views.items():
+            await resize(pilot, columns, 24)
+            await see(pilot, key, says=wanted)
+        await resize(pilot, 80, 24)
+        for keys, wanted in in_boxes.items():
+            await see(pilot, *keys.split(), says=wanted)
 
 
 async def test_ctrl_c_leaves_a_field_and_not_the_program_and_copies_a_selection(tiny_model: TinyModel) -> None:
@@ -77,12 +77,227 @@ async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(ti
         for widget in (app.main.tree_widget, *views) * 2:
             await type_keys(pilot, "tab")
             assert app.focused is widget
-        await see(pilot, "i", "tab", focus="tree")
+        await see(pilot, "i", "ctrl+z", focus="sentence")  # nothing can be suspended here
+        await see(pilot, "tab", focus="tree")
 
 
-async def test_ctrl_z_does_nothing_where_nothing_can_be_suspended(tiny_model: TinyModel) -> None:
+async def test_the_view_gets_the_focus_when_the_tree_is_hidden() -> None:
+    async with explorer("demo", size=(200, 60)) as (app, pilot):
+        await see(pilot, "z", "unbound:app.tree", focus="tree")  # there is room for it beside a view that is zoomed
+        await resize(pilot, 100, 30)
+        assert not app.main.tree_widget.display
+        assert app.views.overview.map.has_focus
+        await see(pilot, "escape", focus="tree")  # which that shows
+
+
+async def test_keys_that_do_nothing_say_why_in_a_line() -> None:
+    async with explorer("demo", text=LINE, head="L1H0") as (app, pilot):
+        for keys, said in (
+            ("unbound:app.by_mean", "no head is off; space switches one off, now by its mean"),
+            ("O", "all heads are on"),
+            ("3 >", "each cell is a single weight"),
+            ("<", "the whole map is in view"),
+            ("unbound:heatmap.fit", "the whole map is in view; each cell is a single weight"),
+            ("unbound:heatmap.pooling", "each cell is a single weight"),
+            ("T" + " enter" * 8, "this token has the largest weight"),
+            ("8 .", "this is the last of "),
+            (", " * 30, "this is the first of "),
+            ("2" + " +" * 30, "ε 0.5 is the largest that the keys go to"),
+            ("- " * 30, "ε 0.001 is the smallest that the keys go to"),
+            ("P ] C C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
+            ("C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
+            ("unbound:app.tree gg 1 s", "nothing on screen has a scale; "),
+            ("unbound:app.baseline", "only spectra of a head or a layer show chance; choose one"),
+            ("unbound:app.distance", "QK at a distance needs "),
+            ("unbound:app.tree gg j j C C a", "compare shows single heads"),
+        ):
+            await see(pilot, *keys.split(), foot=said)
+        assert app.session.shown.distance is None
+        await see(pilot, *":L1H0", "enter", "3", "i", "ctrl+u", *("a b " * 40), "enter", foot="< Zoom out")
+        await see(pilot, "unbound:heatmap.fit", foot="> Zoom  ⏎ Largest")
+
+
+async def test_a_condition_in_the_overview_filters_the_table_of_heads(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        before = screen_text(app)
-        await press(pilot, "ctrl+z")
-        assert screen_text(app) == before
-        await see(pilot, "i", "ctrl+z", focus="sentence")
+        await see(pilot, "w", "slash", *"head = 1", text="Enter filters the table of all heads by that")
+        await press(pilot, "enter")
+        pane = active_table(app)
+        await until(pilot, lambda: pane.counts == (2, 8))
+        assert [row[2] for row in pane.table_on_screen()] == ["1", "1"]
+        assert pane.grid.has_focus
+        await press(pilot, "w", "slash", *"head > ", "enter")
+        await until(pilot, lambda: app.main.prompt.input.has_focus)
+        await see(pilot, text="it cannot be read: ")  # it is there to be mended
+
+
+async def test_keys_say_that_there_is_nothing_yet_to_move_on(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (_, pilot):
+        for view, said in (("3", "no map yet"), ("T", "no text yet"), ("A", "no maps yet")):
+            await press(pilot, view)
+            for key in ("j", "l", "pagedown", "G"):
+                await see(pilot, key, foot=said)
+        await see(pilot, "T", "enter", says="no weights yet; wait for the map")
+
+
+async def test_the_key_of_several_views_returns_to_the_last_one_and_then_shows_the_next() -> None:
+    async with explorer("demo", text=TEXT) as (app, pilot):
+        shown_by = {"8": ("predictions", "lens"), "w": ("overview", "heads"), "T": ("text", "attention")}
+        for key, (first, second) in shown_by.items():
+            await see(pilot, "1", key, view=first, focus="view")
+            await see(pilot, "unbound:app.tree", key, view=first, focus="view")
+            await see(pilot, "unbound:app.tree", key, key, view=second)
+        await press(pilot, "w", "/", *"head = 3", "enter")
+        pane = active_table(app)
+        await until(pilot, lambda: pane.counts == (4, 32))
+        await see(pilot, "j", "enter", "3", "1", "w", view="heads", focus="view", text="w Map")
+        assert (pane.counts, pane.grid.cursor[0]) == ((4, 32), 1)
+        await see(pilot, "w", "1", "w", view="overview", text="w Table")
+
+
+async def test_the_prompt_takes_a_view_with_a_place_an_epsilon_a_filter_and_a_model(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        await see(pilot, "colon", *"ranks L2", "enter", view="ranks", title="ranks layer 2")
+        await see(pilot, "colon", *"spectra 3.1", "enter", title="spectra L3H1")
+        await press(pilot, "colon", *"epsilon 0.07", "enter")
+        assert title(app).endswith("ε 0.07")
+        await press(pilot, "plus")
+        assert title(app).endswith("ε 0.1")
+        for wrong, said in (("epsilon 1", "ε is the share of the energy"), ("spectra L9H1", "no attention in layer 9")):
+            await see(pilot, "colon", *wrong, "enter", text=said)
+            await press(pilot, "escape")
+        await see(pilot, "colon", *"ov_energy_rank < 25", "enter", view="heads")
+        left, rows = active_table(app).counts
+        assert 0 < left < rows
+        await press(pilot, "colon", *f"open {tiny_model('gpt2')}", "enter")
+        assert "gpt2" in screen_text(app).splitlines()[0]
+        await see(pilot, "colon", *f"open {tmp_path}", "enter", text=str(tmp_path))
+        assert len(app.screen_stack) == 2
+
+
+async def test_the_prompt_completes_measures_heads_and_commands_without_a_key() -> None:
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        for typed, completed in (
+            ("measure qk_st", "measure qk_stable_rank"), ("l2h", "L2H0"), ("l2h1", "L2H1"), ("weig", "weights")
+        ):  # fmt: skip
+            await type_keys(pilot, "colon", *typed, "tab")
+            assert app.main.prompt.input.value == completed
+            await type_keys(pilot, "escape")
+        await see(pilot, "colon", *"measure stable_rank", "enter", view="spectra")
+        assert app.session.shown.measure == "stable_rank", "the tree shows it"
+        await see(pilot, "colon", *"induction", "enter", view="overview", title="overview induction")
+        for typed, said in (
+            ("measure rank", "measure takes one name: "),
+            ("zoom in", "zoom takes no more words; leave out 'in'"),
+            ("theme", "no such theme; tab completes the name"),
+        ):
+            await see(pilot, "colon", *typed, "enter", text=said)
+            await type_keys(pilot, "escape")
+        await see(pilot, "colon", *"weights", "enter", view="weights")
+        await type_keys(pilot, "colon", *"check", "enter")
+        await until(pilot, lambda: len(app.screen_stack) > 1)
+
+
+def burst(app: Explorer, *keys: str) -> None:
+    for key in keys:
+        send_key(app, key)
+
+
+async def test_letters_and_pasted_text_go_where_the_key_before_them_leads() -> None:
+    async with explorer("demo", text="One day", head="L0H0") as (app, pilot):
+        for opening, typed, said in (
+            ("i home", "it is qB", "it is qBOne day"), ("i", "it is q", "it is q"), ("slash", "/?q", "/?q"),
+            ("colon", "L3q", "L3q"), ("colon", ":iq", ":iq"), ("ctrl+p", "qBe", "qBe"), ("w w slash", "qi", "qi"),
+            ("S slash", "qB", "qB"), ("question_mark slash", "qz", "qz"), ("B", "qi/B", "qi/B"),
+        ):  # fmt: skip
+            burst(app, *opening.split(), *typed)
+            await settle(pilot)
+            assert isinstance(app.focused, Input), opening
+            assert app.focused.value == said, opening
+            burst(app, *["escape"] * 4)
+            await see(pilot, focus="tree")
+        assert app._driver is not None
+        app._driver.send_message(events.Paste("qBi"))
+        burst(app, "i", "ctrl+u")
+        app._driver.send_message(events.Paste("one\ntwo"))
+        burst(app, "enter", "unbound:app.tree")
+        await see(pilot, focus="tree")
+        assert app.session.shown.sentence == "one two"
+
+
+async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_shown, may_open = Explorer._first_shown, asyncio.Event()
+
+    async def later(app: Explorer, *given: Any) -> dict[str, Any]:
+        await may_open.wait()
+        return await first_shown(app, *given)
+
+    monkeypatch.setattr(Explorer, "_first_shown", later)
+    monkeypatch.setattr("tui.app.explorer.recall", lambda key, outline: {"view": "ranks", "text": "the one of before"})
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.main.is_ready)
+        burst(app, "i", *"the dog", "enter", "1", "i", *"half")
+        await until(pilot, lambda: app.main.sentence_input.value.endswith("half"))
+        may_open.set()
+        await see(pilot, view="spectra")
+        assert app.session.shown.sentence == "the dog"
+        assert app.main.sentence_input.value.endswith("half"), "what is being typed stays"
+
+
+PLACES = {
+    "spectra": "1", "attention": "3", "coloured text": "3T", "small maps": "A", "table": ("unbound:app.weights",),
+    "overview": "w", "tree": ("unbound:app.tree",), "help": "?", "export": "e",
+}  # fmt: skip
+"""What is gone through, and the keys that lead there."""
+
+
+def place_of(app: Explorer) -> object:
+    """Give where the cursor is of what has the focus, or how far it is scrolled."""
+    focused = app.focused
+    if isinstance(focused, HeadTree):
+        return focused.cursor_line
+    if isinstance(focused, SpectraView):
+        return focused.index
+    if isinstance(focused, OptionList):
+        return focused.highlighted
+    assert isinstance(focused, Widget)
+    return getattr(focused, "cursor", focused.scroll_offset)
+
+
+async def test_page_keys_work_in_every_view_list_and_menu(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama", num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, head_dim=16)
+    async with explorer(model, size=(60, 14), text=f"{LINE} ran to the cat " * 3, head="L1H3") as (app, pilot):
+        for keys in PLACES.values():
+            await press(pilot, *keys)
+            await press(pilot, "g", "g")
+            first = place_of(app)
+            for on, back in (("ctrl+d", "ctrl+u"), ("ctrl+f", "ctrl+b")):
+                await press(pilot, on)
+                assert place_of(app) != first, (keys, on)
+                await press(pilot, back)
+                assert place_of(app) == first, (keys, back)
+            if len(app.screen_stack) > 1:
+                await type_keys(pilot, "q")
+
+
+async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
+        for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B tab", "To the field")):
+            await press(pilot, *keys.split())
+            menu = app.screen
+            await see(pilot, "?", text=said)
+            await see(pilot, text="in this menu")
+            await press(pilot, "q")
+            assert app.screen is menu
+            await press(pilot, "q")
+            assert len(app.screen_stack) == 1
+
+
+async def test_ctrl_l_draws_the_screen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    async with painted_explorer() as (app, pilot):
+        app.picture.cells[3, 3] = ("#", "")  # as another program writes there
+        await press(pilot, "ctrl+l")
+        assert list(stale(app)) == []

@@ -1,4 +1,4 @@
-"""Navigation: the prompt, the search in the tree, back and forward, and early keys."""
+"""Navigation: the prompt, the search in the tree, the history, and escape."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.tui.explorer import active_table, explorer, foot, press, see
-from tui.state.places import PlaceHistory, parse_place
+from tests.tui.explorer import active_table, explorer, press, see, title
+from tui.state.places import parse_place
 from tui.state.tree_search import find, lines_of
 
 
@@ -79,28 +79,6 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
     assert find(" ", one, labels) == find("nothing", one, labels) == ()
 
 
-def test_history_keeps_places_with_a_longer_stay_and_cuts_the_forward_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, history = [0.0], PlaceHistory()
-    monkeypatch.setattr("tui.state.places.monotonic", lambda: now[0])
-
-    def stay(number: int, seconds: float) -> None:
-        history.move((head(0, number), "spectra"))
-        now[0] += seconds
-
-    def visited(step: int) -> int | None:
-        place = history.step(step)
-        return None if place is None or place[0] is None else place[0].head
-
-    for number, seconds in ((0, 2.0), (1, 0.03), (2, 0.03), (3, 2.0), (4, 0.03), (5, 2.0)):
-        stay(number, seconds)
-    assert [visited(-1), visited(-1), visited(-1)] == [3, 0, None]
-    assert [visited(1), visited(1), visited(1)] == [3, 5, None]
-    assert visited(-1) == 3
-    stay(7, 2.0)
-    assert visited(1) is None, "a new visit cuts what was forward"
-    assert [visited(-1), visited(-1)] == [3, 0]
-
-
 async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_first_line(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await see(pilot, "colon", *"L1H3", "enter", selected="L1H3", view="spectra", focus="tree")
@@ -114,20 +92,9 @@ async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_fir
         await see(pilot, "j", "j", "g", "g", selected="L0H0", view="ranks")
         await see(pilot, "unbound:app.tree", "G", "g", "g", selected="None", view="ranks")
         await see(pilot, "enter", "colon", *"1.1", "enter", selected="L1H1")  # which closes the whole tree first
-        assert app.main.tree_widget.cursor_node is not None
-        assert app.main.tree_widget.cursor_node.data == head(1, 1)
-        await see(pilot, "colon", *"1.1", "enter", "j", "colon", *"weights", "enter", selected="L1H2", view="weights")
-        await see(pilot, "unbound:app.tree", "g", "g", "j", selected="L0")
-
-
-async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "i", "g", "g")
+        await see(pilot, "colon", *"weights", "enter", view="weights")
+        await see(pilot, "unbound:app.tree", "i", "g", "g", selected="L1H1")
         assert app.main.sentence_input.value == "gg"
-        await press(pilot, "escape", "colon", "x", "g")
-        assert app.main.prompt.input.value == "xg"
-        await see(pilot, "backspace", "backspace", "backspace", focus="tree")
-        assert not app.main.prompt.display
 
 
 async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
@@ -143,12 +110,6 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         await see(pilot, "n", selected="L1H3")
         await see(pilot, "n", selected="L0H3", text="from the top again")
         await see(pilot, "N", selected="L1H3", text="from the end again")
-        await see(pilot, "slash", *"rank < 20", text="Enter filters the table of all heads")
-        await see(pilot, "escape", selected="L1H3")
-        await press(pilot, "slash", *"L1H1")
-        await pilot.click("#tree", offset=(9, 3))
-        await see(pilot, selected="L0H1")  # the mouse leads elsewhere, and the line goes away
-        assert not app.main.prompt.display
 
 
 async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> None:
@@ -172,14 +133,51 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
 
 async def test_the_prompt_knows_every_view_by_its_name(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text="the cat", head="L1H2") as (app, pilot):
-        for view in ("overview", "text", "maps", "spectra"):
+        await press(pilot, "P")
+        for view in ("overview", "text", "maps", "spectra", "compare"):
             await see(pilot, "colon", *view, "enter", view=view)
-        await see(pilot, "unbound:app.tree", "P", "colon", *"compare", "enter", view="compare")
-        await see(pilot, "colon", *"sentences", "enter", text="d Forget")
-        await see(pilot, "escape", "colon", text="L1H3  1.3  h3")
-        await press(pilot, *"nonsense")
-        assert "nonsense" in foot(app)
-        await see(pilot, "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
+        await see(pilot, "colon", text="L1H3  1.3  h3")
+        await see(pilot, *"nonsense", "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await see(pilot, text="no attention in layer 5; decoder has it in 2 layers")
+
+
+async def test_escape_removes_a_filter_and_goes_from_a_large_map_to_the_small_maps_and_then_to_the_tree(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (app, pilot):
+        await see(pilot, "4", "slash", *"layer = 1", "enter", text="esc All rows")
+        assert "layer = 1" in title(app)
+        await see(pilot, "escape", focus="view", no_text="layer = 1")
+        await see(pilot, "escape", focus="tree")
+        await see(pilot, "A", "right", "enter", selected="L0H1", view="attention", text="esc Small maps")
+        await see(pilot, "escape", selected="L0H1", view="maps", focus="view")
+        await see(pilot, "escape", focus="tree")
+        await see(pilot, "3", "escape", view="attention", focus="tree")  # it was not opened from the small maps now
+
+
+async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> None:
+    async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
+        await press(pilot, "3")
+        await press(pilot, "gg", "home", "down", "down", "a", "x")
+        pane = active_table(app)
+        await see(pilot, "down", "down", text="⏎ Its cell")
+        await see(pilot, "enter", selected="L1H0", view="attention", focus="view", text="esc Terms")
+        assert title(app).startswith("attention L1H0"), "and not the mean that was on screen"
+        assert app.views.attention.cell == (2, 0)
+        await see(pilot, "escape", view="explain", focus="view")
+        assert pane.grid.cursor[0] == 2
+        await see(pilot, "escape", view="attention", no_text="esc Terms")
+        await see(pilot, "escape", focus="tree")
+
+
+async def test_back_is_offered_with_a_history_alone_and_gives_the_keys_to_the_view_that_had_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tui.state.places.REST", 0.0)
+    async with explorer("demo", head="L0H0", size=(160, 50)) as (_, pilot):
+        await see(pilot, no_text="H Back")
+        await see(pilot, "w", "w", view="heads")
+        await see(pilot, "H", view="overview", focus="view")
+        await see(pilot, "L", "unbound:app.tree", text="H Back")

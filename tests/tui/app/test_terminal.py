@@ -22,13 +22,6 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 STYLE = re.compile(rb"\x1b\[[\d;]*m")
 """What tells a terminal in what style to write, the last of which it keeps to."""
 
-DEEP_IN_WORK = (
-    "import time\nfrom engine.analysis.spectra import SpectraStore\n"
-    "def spectra(self, *asked, **narrowed):\n    time.sleep(30)\n    yield\n"
-    "SpectraStore.head = SpectraStore.layer = spectra"
-)
-"""For `scripted`: an engine whose first layer takes half a minute."""
-
 
 def assert_restored(terminal: Terminal) -> str:
     """Make sure that the terminal is as it was, and give what was written after that."""
@@ -51,15 +44,21 @@ def leave(terminal: Terminal, keys: str = "q", seconds: float = 10.0) -> None:
     assert assert_restored(terminal) == ""
 
 
-def test_keys_typed_during_the_start_are_done_and_q_leaves(tiny_model: TinyModel) -> None:
+def test_keys_typed_during_the_start_are_done_and_without_a_shell_the_program_goes_on(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.send(":L1H2\n2")  # Enter as it comes of a terminal that is still to be set up
         terminal.wait_for("layer 1")
+        terminal.ask("\x1a", "cannot suspend: no shell runs")
         leave(terminal)
 
 
 def test_keys_and_quitting_work_while_the_engine_is_busy(tiny_model: TinyModel) -> None:
-    with scripted(DEEP_IN_WORK, tiny_model("llama")) as terminal:
+    deep_in_work = (
+        "import time\nfrom engine.analysis.spectra import SpectraStore\n"
+        "def spectra(self, *asked, **narrowed):\n    time.sleep(30)\n    yield\n"
+        "SpectraStore.head = SpectraStore.layer = spectra"
+    )
+    with scripted(deep_in_work, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
         for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "Type a sentence")):
@@ -100,13 +99,6 @@ def test_ctrl_z_returns_to_the_shell_and_fg_draws_the_screen_again(tiny_model: T
         assert all(mode in back for mode in (ENTER, b"\x1b[?25l", b"\x1b[?1003h", b"\x1b[?2004h", b"\x1b[?1004h"))
         terminal.ask("q4", "symmetry")  # which only the engine can answer
         terminal.ask("q", "all done")
-
-
-def test_without_a_shell_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
-    with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for(FIRST_HEAD)
-        terminal.ask("\x1a", "cannot suspend: no shell runs")
-        leave(terminal)
 
 
 def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
@@ -159,17 +151,13 @@ def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyM
         assert "loaded []" in terminal.text()
 
 
-UNENDING = (
-    "import asyncio, textual.app as a\nasync def close(self): await asyncio.sleep(3600)\na.App._close_all = close"
-)
-"""For `scripted`: a toolkit that takes an hour to take widgets apart."""
-
-
-@pytest.mark.parametrize("key", ["q", "\x03"])
-def test_leaving_does_not_wait_for_widgets_to_be_removed(tiny_model: TinyModel, key: str) -> None:
-    with scripted(UNENDING, tiny_model("llama")) as terminal:
+def test_ctrl_c_leaves_without_waiting_for_widgets_to_be_removed(tiny_model: TinyModel) -> None:
+    unending = (
+        "import asyncio, textual.app as a\nasync def close(self): await asyncio.sleep(3600)\na.App._close_all = close"
+    )
+    with scripted(unending, tiny_model("llama")) as terminal:
         terminal.wait_for(FIRST_HEAD)
-        leave(terminal, key)
+        leave(terminal, "\x03")
 
 
 def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -179,15 +167,6 @@ def test_the_screen_is_drawn_when_standard_error_goes_to_a_file(tiny_model: Tiny
         terminal.ask("2", "stable rank: how many directions share the strength")
         leave(terminal)
     assert (tmp_path / "said").read_text(encoding="utf-8") == ""
-
-
-def test_a_signal_restores_the_terminal_of_a_survey(tmp_path: Path) -> None:
-    (tmp_path / "survey.json").write_text("{}", encoding="utf-8")
-    with Terminal(COMMAND, str(tmp_path)) as terminal:
-        terminal.wait_for("waiting for the survey's first checkpoint")
-        os.kill(terminal.process, signal.SIGTERM)
-        assert terminal.exit_code() == 128 + signal.SIGTERM
-        assert_restored(terminal)
 
 
 def test_without_a_model_the_demo_is_offered() -> None:

@@ -18,7 +18,6 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import LAYER, low_rank, write_adapter
-from tests.exporting import exported
 from tests.handmade import Grouped, LanguageModel
 from tests.terminal import Terminal
 from tests.tui.explorer import PATIENCE, active_table, explorer, press, see, shown, shown_map
@@ -111,11 +110,3 @@ async def test_the_change_of_an_adapter_is_a_stack_of_the_tree_and_says_what_it_
         await press(pilot, "w", "w")
         active_table(app).grid.go_to_column("qk_positive_mass")
         await see(pilot, text="is empty: a change of weights has ranks alone")
-    rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(adapter, "heads")}
-    assert rows["decoder-delta", "1", "0"] == "a change of weights has ranks alone"
-    assert "change" not in rows["decoder", "1", "0"]
-
-
-def test_a_head_without_a_stack_is_the_adapted_models(adapter: Path) -> None:
-    for view in ("circuits", "ranks"):
-        assert exported(adapter, view, "--head", "L1H1") == exported(adapter, view, "--head", "decoder.L1H1")

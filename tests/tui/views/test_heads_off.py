@@ -1,24 +1,29 @@
-"""Several heads are switched off at once by their names, by what a filter or a search finds, and one by its row."""
+"""Heads are switched off by their names, by a filter or a search, and by their rows, whose keys mean them."""
 
 from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
-from engine.values.heads import Head, Off, parse_head
+from engine.values.heads import Head
 from engine.values.outline import heads_named
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import open_on_thread, refused
-from tests.tui.explorer import active_table, command, explorer, filter_table, press, press_slowly, see, shown, until
+from tests.tui.explorer import (
+    active_table,
+    command,
+    explorer,
+    filter_table,
+    press,
+    press_slowly,
+    screen_text,
+    see,
+    shown,
+    until,
+)
 from tui.export.files import Choice, What
-from tui.state.marked_heads import say_switched, switch_heads
 
 TEXT = "the cat sat"
-
-ONE = ("decoder",)
-"""The stacks of most models."""
 
 
 def test_heads_are_named_singly_by_layer_or_all_at_once(tiny_model: TinyModel) -> None:
@@ -29,27 +34,11 @@ def test_heads_are_named_singly_by_layer_or_all_at_once(tiny_model: TinyModel) -
     ):  # fmt: skip
         assert " ".join(map(str, heads_named(text, outline, Head("decoder", 1, 2)))) == named
     assert len(heads_named("all", outline)) == 8
-    for text, said in (
-        ("L0H1 3", "write L3 for the layer, 3.0 for a head"),
-        ("L1H4", "no head L1H4: the layer has heads 0 to 3"),
-        ("L7", "no attention in layer 7; decoder has it in 2 layers, 0 to 1"),
-        ("ranks", "'ranks' is not a head; write it as L5H1"),
-    ):
-        assert said in refused(partial(heads_named, text, outline))
-
-
-def test_a_head_without_a_stack_is_in_the_selected_stack(tiny_model: TinyModel) -> None:
+    assert "write L3 for the layer, 3.0 for a head" in refused(partial(heads_named, "L0H1 3", outline))
     outline = open_on_thread(tiny_model("t5")).outline
     assert heads_named("L0H1", outline, Head("cross", 2)) == (Head("cross", 0, 1),)
     said = "any of encoder, decoder, cross; name the stack, as in encoder.L0H0"
     assert said in refused(partial(heads_named, "L0H1", outline))
-
-
-def test_a_title_names_the_first_of_many_heads_that_are_off() -> None:
-    heads = tuple(Head("decoder", 0, number) for number in range(9))
-    assert Off(heads[:4]).text(ONE) == "L0H0, L0H1, L0H2, L0H3 off"
-    assert Off(heads[:2]).text(("encoder", "decoder")) == "decoder L0H0, decoder L0H1 off"
-    assert Off(heads, by_mean=True).text(ONE) == "9 heads off by their mean: L0H0, L0H1, L0H2 …"
 
 
 def test_off_takes_a_layer_or_several_heads(tiny_model: TinyModel) -> None:
@@ -58,23 +47,6 @@ def test_off_takes_a_layer_or_several_heads(tiny_model: TinyModel) -> None:
     by_layer = exported(*asked, "L0")
     assert by_layer == by_one
     assert by_layer[0]["off"] == "L0H0 L0H1 L0H2 L0H3"
-
-
-@pytest.mark.parametrize(
-    ("before", "heads", "is_off", "after", "said"),
-    [
-        ("L1H3 L1H2", "L1H3", True, "L1H2 L1H3", "L1H3 is off already"),
-        ("L1H3 L1H2", "L1H3", False, "L1H2", "L1H3 is on again; L1H2 off; O switches all on"),
-        ("L1H2", "L0H0 L0H1 L0H2", True, "L1H2 L0H0 L0H1 L0H2", "L0H0, L0H1, L0H2, L1H2 off; O switches all on"),
-        ("L1H2", "L1H2", False, "", "L1H2 is on again; all heads are on"),
-        ("", "L0H0", False, "", "all heads are on"),
-    ],
-)
-def test_heads_switched_just_now_are_named_first(before: str, heads: str, is_off: bool, after: str, said: str) -> None:
-    off, named = (tuple(parse_head(name, ("decoder",)) for name in text.split()) for text in (before, heads))
-    now = switch_heads(Off(off), named, is_off=is_off)
-    assert " ".join(map(str, now.heads)) == after
-    assert say_switched(Off(off), now, named, ONE, "O") == said
 
 
 async def test_heads_are_switched_by_their_names_and_a_wrong_name_stays_to_be_mended(tiny_model: TinyModel) -> None:
@@ -88,23 +60,6 @@ async def test_heads_are_switched_by_their_names_and_a_wrong_name_stays_to_be_me
         await see(pilot, "backspace", "2", "enter", off="L0H1 L1H2")  # the digit goes into the line
 
 
-async def test_off_and_on_are_completed_to_words_and_heads(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        prompt = app.main.prompt
-        for keys, completed in (
-            ((":", *"off", "tab"), "off "),
-            ((*"l1h", "tab", "tab", "tab"), "off L1H2"),
-            ((" ", *"fo", "tab"), "off L1H2 found"),
-            (("ctrl+w", "enter", ":", *"on l", "tab", "tab"), "on L0H0"),
-            (("escape", ":", *"by-", "tab"), "by-mean"),
-        ):
-            await press(pilot, *keys)
-            assert prompt.input.value == completed
-            assert completed != "off " or "found" in shown(prompt.message_line)
-        await press(pilot, "escape", ":", *"zzz", "tab")
-        assert shown(prompt.message_line) == "no completion begins like this"
-
-
 async def test_off_found_switches_off_what_a_filter_or_search_found(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (_, pilot):
         await press(pilot, "w", "w")
@@ -115,8 +70,6 @@ async def test_off_found_switches_off_what_a_filter_or_search_found(tiny_model: 
         await press(pilot, "4")
         await filter_table(pilot, "layer = 1 and head = 0")
         await see(pilot, *":off found", "enter", off="L0H2 L1H2 L1H3 L1H0")
-        await filter_table(pilot, "layer > 9")
-        await see(pilot, *":off found", "enter", text="the filter matches no head")
 
 
 async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_model: TinyModel) -> None:
@@ -131,14 +84,10 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         struck = [line.text.split()[1] for line in lines if any(each.style and each.style.strike for each in line)]
         assert struck == ["1"]
         await see(pilot, "space", off="")
-        assert shown(pane.readout_line).startswith("L0H1  ")
         await see(pilot, "4", "space", slowly=True, off="L0H1")  # the view is of the row's head too
         await press(pilot, *":L0", "enter")
         said = "L0 is a layer; type :off L0 for all its heads, or choose one and press space"
         await see(pilot, "G", "space", off="L0H1", foot=said)
-        await see(pilot, *"/x y", view="circuits")
-        assert app.main.prompt.input.value == "x y"
-        await see(pilot, "escape", "6", "space", no_text="space Off")  # all its rows are of one head
 
 
 async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_replaces_them(tiny_model: TinyModel) -> None:
@@ -155,8 +104,40 @@ async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_repla
         await command(pilot, "off L0H1 L1H2")
         assert "--off 'L0H1 L1H2'" in files.command()
         assert name() == "without-L0H1-L1H2-by-mean-ablation"
-        await press_slowly(pilot, "8")
-        await command(pilot, "off L0")
-        assert name() == "without-5-heads-by-mean-predictions"
         await press_slowly(pilot, "1")
         assert "without" not in name(), "ranks are of the weights"
+
+
+async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (_, pilot):
+        await press(pilot, "w", "w")
+        await see(pilot, *"jjP", pinned="L0H2", selected="L0H0", foot="L0H2 pinned; C compares")
+        await see(pilot, *"jP", foot="L0H2, L0H3 pinned")
+        await see(pilot, "P", foot="L0H3 unpinned; L0H2 still pinned")
+        await see(pilot, "e", text="matrices of L0H3")
+        await see(pilot, "escape", ":", *"off", "enter", off="L0H3")
+        await see(pilot, "space", "3", title="attention L0H3")
+        await see(pilot, "H", view="heads", selected="L0H0")
+
+
+async def test_every_way_to_a_view_shows_the_head_of_the_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        for keys, view in (("2", "ranks"), ("T", "text"), ([*":att", "enter"], "attention"), ("w", "overview")):
+            app.session.change(selected=Head("decoder", 0, 0))
+            await press(pilot, *":heads", "enter")
+            await see(pilot, "G", "k", *keys, view=view, selected="L1H2")
+
+
+async def test_stepping_goes_through_heads_that_a_filter_hides(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await press(pilot, *"ww")
+        await filter_table(pilot, "head = 0 or head = 3")
+        for key, head in ("]", "L0H1"), ("]", "L0H2"), ("]", "L0H3"), ("[", "L0H2"), ("[", "L0H1"):
+            await see(pilot, key, selected=head)
+            is_said = f"the filter hides the rows of {head}" in screen_text(app)
+            assert is_said is (head != "L0H3")
+        await see(pilot, "3", title="attention L0H1")  # the one that the titles name
+        await press(pilot, *"w/layer > 9", "enter")
+        for key in ("space", "enter"):
+            await see(pilot, key, foot="no row matches; / changes the filter")
+            await press(pilot, "j")

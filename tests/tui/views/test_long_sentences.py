@@ -16,7 +16,7 @@ from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
 from tests.own_maps import eager_maps
-from tests.tui.explorer import explorer, notices, press, see, shown, shown_map, title, words
+from tests.tui.explorer import explorer, notices, press, see, shown_map, title, words
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520
@@ -61,8 +61,6 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(model: Path, la
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(shown_map(app), layers[1][2])
         await see(pilot, readout=f"q {query} ")
-        await press(pilot, "home", "g", "g")
-        assert shown(app.views.attention.readout_line).endswith("1.0000")
 
 
 async def test_heads_layers_and_means_follow_and_leave_earlier_maps_alone(model: Path, layers: list[Map]) -> None:
@@ -83,13 +81,6 @@ async def test_heads_layers_and_means_follow_and_leave_earlier_maps_alone(model:
             assert_is(*seen[-1])
     for pooled, expected in seen:
         assert_is(pooled, expected)
-
-
-async def test_the_sentence_after_a_long_one_is_shown_as_ever(model: Path) -> None:
-    async with explorer(model, text=TEXT) as (app, pilot):
-        await press(pilot, "3")
-        await see(pilot, "i", "ctrl+u", *"the cat sat", "enter", text="q 3 ")
-        assert shown_map(app).window.block == 1
 
 
 async def test_one_key_writes_every_weight_of_a_map_shown_pooled(model: Path, layers: list[Map], folder: Path) -> None:

@@ -11,9 +11,9 @@ from engine.values.heads import Head, parse_head
 from engine.values.table import CHANCE, Cell
 from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
-from tests.exporting import exported, written
+from tests.exporting import exported
 from tests.opening import open_on_thread, worked_out
-from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, settle, shown, title
+from tests.tui.explorer import active_table, explorer, press, screen_text, see, settle, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.app.start import Start
 from tui.drawing.numbers import short_number
@@ -48,19 +48,14 @@ async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: T
         await see(pilot, view="overview", selected="L0H0", readout=said, text=f"# {larger + 1}/{len(expected)}")
         assert app.focused is app.main.tree_widget
         assert " × chance " in shown(app.views.overview.readout_line)
-        before = screen_text(app)
-        for height in (14, 24):
-            await resize(pilot, 80, height)
-        assert screen_text(app) == before
         await see(pilot, "j", "right_curly_bracket", readout="L1H1 = ")
         assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
         await see(pilot, "enter", view="spectra")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50), (200, 60)])
-async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
-    async with explorer(model, size=size) as (app, pilot):
+    async with explorer(model) as (app, pilot):
         values = {head: float(str(cell)) for head, cell in column(model, "qk_stable_rank").items()}
         listed = re.findall(r"(L\d+H\d+) +(\d+\.\d+)\b(?! *[=/])", screen_text(app).partition("largest")[2])
         said = {parse_head(name, ("decoder",)): float(value) for name, value in listed}
@@ -78,7 +73,7 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
         await pilot.press("w")
         for keys, (layer, head) in (
             ("right l", (0, 2)), ("j down k h", (0, 1)), ("G end g g home", (0, 0)), ("pagedown l pageup", (0, 1)),
-            ("ctrl+end ctrl+home l h G end", (1, 3)),
+            ("G end", (1, 3)),
         ):  # fmt: skip
             await pilot.press(*keys.split())
             assert app.views.overview.map.head == Head("decoder", layer, head)
@@ -120,7 +115,6 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         app.session.change(**overview_fields("qk_energy_rank"))
         await see(pilot, "w", "m", "M", title="overview ov_numerical_rank")
-        await see(pilot, *"MMMMMM", title=f"overview {GROUPS['circuits'][0]}")
         assert app.main.stores is not None
         spreading = by_spread(app.main.stores, app.session.shown)
         await see(pilot, *":measure ", "tab", "enter", title=f"overview {spreading[0]}")
@@ -138,10 +132,7 @@ async def test_epsilon_changes_the_values_and_s_the_scale_if_there_is_a_logarith
         await see(pilot, "w", *["+"] * 4, title="overview ov_energy_rank  ε 0.2")
         assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
         await see(pilot, "s", text="log scale")
-        await see(pilot, "s", no_text="log scale")
-        await press(pilot, *":qk_symmetry", "enter")
-        await see(pilot, "s", text="qk_symmetry has no log scale")
-        assert "log scale" not in title(app)
+        await see(pilot, *":qk_symmetry", "enter", "s", text="qk_symmetry has no log scale")
 
 
 async def test_w_again_shows_the_table_and_enter_goes_into_the_head_of_a_row(tiny_model: TinyModel) -> None:
@@ -153,29 +144,7 @@ async def test_w_again_shows_the_table_and_enter_goes_into_the_head_of_a_row(tin
         await see(pilot, "enter", view="spectra", selected="L1H0")
         await press(pilot, "w")
         assert app.views.active is table, "which is what one came from"
-        await see(pilot, "w", view="overview")
-        assert app.views.overview.map.head == Head("decoder", 1, 0)
-        assert "induction" in shown(app.views.overview.readout_line)
-
-
-async def test_an_emptied_sentence_takes_no_labels_and_no_induction_away() -> None:
-    async with explorer("demo") as (app, pilot):
-        await press(pilot, "i", "ctrl+u", "enter", "w", "w")
-        table = active_table(app)
-        await press(pilot, "slash", *"induction > 0.5", "enter")
-        assert ("decoder", 1, "0", "induction") in [tuple(row[:4]) for row in table.table_on_screen()]
-
-
-async def test_e_writes_the_measure_of_all_heads(tiny_model: TinyModel, folder: Path) -> None:
-    model = tiny_model("llama")
-    async with explorer(model) as (_, pilot):
-        await press(pilot, "w", "m", "e", "v")
-    rows = written(folder, f"{model.name}-qk_participation_ratio-overview.csv")
-    expected = column(model, "qk_participation_ratio")
-    assert list(rows[0]) == ["stack", "layer", "head", "qk_participation_ratio"]
-    assert [tuple(row.values()) for row in rows] == [
-        (head.stack, str(head.layer), head.label, str(cell)) for head, cell in expected.items()
-    ]
+        await see(pilot, "w", view="overview", readout="L1H0 ")
 
 
 async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: TinyModel) -> None:
@@ -232,9 +201,6 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         assert on_map(app) == expected
         assert expected[last] == ""
         assert "empty: undefined across stacks" in shown(app.views.overview.readout_line)
-        await press(pilot, "4")
-        active_table(app).grid.go_to_column("qk_symmetry")
-        await see(pilot, reads="L2H3  qk_symmetry is empty: undefined across stacks")
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:
@@ -245,9 +211,7 @@ async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny
         assert app.views.overview.map.head == Head("decoder", 0, 3)
         assert all(isinstance(cell, float) for cell in on_map(app).values())
 
-
-async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("jamba", **HYBRID)) as (app, pilot):
+    async with explorer(tiny_model("jamba", **HYBRID)) as (app, pilot):  # some of whose layers have no attention
         assert {head.layer for head in on_map(app)} == {1, 3}
         await see(pilot, "w", readout="L1H0 = ")
 
@@ -260,14 +224,3 @@ async def test_a_measure_that_cannot_be_computed_says_why(tiny_copy: TinyModel) 
         await press(pilot, "w", "colon", *"entropy", "enter")
         assert set(on_map(app).values()) == {""}
         assert "tokenizer" in shown(app.views.overview.explanation_line)
-
-
-async def test_the_smallest_terminal_shows_measure_value_and_place_in_full(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
-        number = f"{float(str(on_map(app)[Head('encoder', 0, 0)])):.3f}"
-        await see(pilot, text=" qk_stable_rank ")
-        said = rf" {number} +chance [\d.]+(?: {{1,2}}\d+/\d+)? "  # with its place, if there is room
-        assert re.search(said, screen_text(app))
-        for key in "13567":
-            await press(pilot, key)
-            assert " encoder L0H0 " in screen_text(app).splitlines()[1], key

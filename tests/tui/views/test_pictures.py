@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 from rich.color import Color
 from rich.segment import Segment
-from rich.style import Style
 from textual.strip import Strip
 
 from tests.tui.explorer import explorer, press, settle
@@ -41,21 +40,18 @@ def read_on(root: ElementTree.Element) -> Iterator[tuple[str, Color, Color]]:
 async def test_letters_of_pictures_are_legible_in_ansi_themes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with explorer("demo", size=(80, 24)) as (app, pilot):
-        for theme in ("ansi", "ansi-dark", "ansi-light"):
-            app.theme = theme
-            await settle(pilot)
-            await press(pilot, "e", "S")
-    pictures = list(folder.glob("*.svg"))
-    assert len(pictures) == 3
-    for path in pictures:
-        pieces = list(read_on(ElementTree.parse(path).getroot()))
-        assert len(pieces) > 20
-        faint = {
-            (text, ink.name, ground.name, round(ratio, 2))
-            for text, ink, ground in pieces
-            if re.search(r"\w", text) and (ratio := contrast_ratio(ink.get_truecolor(), ground.get_truecolor())) < 4.5
-        }
-        assert not faint, path
+        app.theme = "ansi"
+        await settle(pilot)
+        await press(pilot, "e", "S")
+    (path,) = folder.glob("*.svg")
+    pieces = list(read_on(ElementTree.parse(path).getroot()))
+    assert len(pieces) > 20
+    faint = {
+        (text, ink.name, ground.name, round(ratio, 2))
+        for text, ink, ground in pieces
+        if re.search(r"\w", text) and (ratio := contrast_ratio(ink.get_truecolor(), ground.get_truecolor())) < 4.5
+    }
+    assert not faint
 
 
 def test_no_font_joins_characters_of_a_picture() -> None:
@@ -68,30 +64,3 @@ def test_no_font_joins_characters_of_a_picture() -> None:
     assert "".join(text.itertext()).split() == typed.split()
     joined = re.compile(r"[^\w\s][^\w\s]|0x|ww")
     assert not [each for each in text.itertext() if joined.search(each)]
-
-
-def test_no_line_is_left_between_cells_by_programs_that_smooth_their_edges() -> None:
-    """Inkscape does: each cell reaches a pixel below the next one and the one under it, which are drawn over it."""
-    lines = [[Segment("  ", Style(bgcolor=name)) for name in names] for names in (("red", "blue"), ("green", "yellow"))]
-    root = ElementTree.fromstring(Picture(tuple(Strip(line) for line in lines)).as_svg("cells"))
-    cells = [
-        [float(each.attrib[name]) for name in ("x", "y", "width", "height")]
-        for each in root.iter(f"{SVG}rect")
-        if "fill" in each.attrib
-    ]
-    (left, top, width, height), right, (_, below, *_), _ = cells
-    assert left + width >= right[0] + 1
-    assert top + height >= below + 1
-
-
-def test_each_piece_of_a_line_is_in_its_cells() -> None:
-    """A braille character may come from a font of another width; what follows it keeps its place."""
-    typed = "  0.5 ⠘⢄   ┊    │"
-    svg = Picture((Strip([Segment(typed)]),)).as_svg("a line")
-    places = {
-        each.text: (float(each.attrib["x"]) / 12.2, float(each.get("textLength", "12.2")) / 12.2)
-        for each in ElementTree.fromstring(svg).iter(f"{SVG}tspan")
-    }
-    for letters, place in {"0.5": (2, 4), "⠘": (6, 1), "⢄": (7, 1), "┊": (11, 5), "│": (16, 1)}.items():
-        [found] = [each for text, each in places.items() if text and text.startswith(letters)]
-        assert found == pytest.approx(place)

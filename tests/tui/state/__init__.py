@@ -1,1 +1,0 @@
-"""Tests of what the explorer shows and knows."""
