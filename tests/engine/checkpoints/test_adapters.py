@@ -210,3 +210,26 @@ def test_an_adapter_that_cannot_be_added_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(EngineError, match=reason):
         opened(llama, tmp_path, tensors, **settings)["decoder.L1"].arrays()
+
+
+@pytest.mark.parametrize("distance", [1, 5])
+def test_the_change_of_qk_at_a_distance_is_that_of_rotated_keys(llama: Path, tmp_path: Path, distance: int) -> None:
+    factors = {**QUERY, **low_rank(f"{LAYER}.k_proj", 16, 32)}
+    model, before = opened(llama, tmp_path, factors), stored_in(llama)
+    after = {name: before[name] + 2 * product(factors, f"{LAYER}.{name}_proj") for name in "qk"}
+    angles = distance * 10000.0 ** (-torch.arange(4, dtype=torch.float64) / 4)
+    rotation = torch.zeros(8, 8, dtype=torch.float64)  # R_{−Δ}: the first half of the dimensions against the second
+    rotation[:4, :4] = rotation[4:, 4:] = torch.cos(angles).diag()
+    rotation[:4, 4:], rotation[4:, :4] = torch.sin(angles).diag(), -torch.sin(angles).diag()
+
+    def circuits(weights: dict[str, Tensor]) -> Tensor:
+        query, key = weights["q"].unflatten(0, (4, 8)), weights["k"].unflatten(0, (2, 8)).repeat_interleave(2, 0)
+        products: Tensor = query.mT @ rotation @ key
+        return products
+
+    change = circuits(after) - circuits(before)
+    names = [*(f"decoder-delta.L1H{head}" for head in range(4)), "decoder-delta.L1"]
+    for name, dense in zip(names, [*change, change.sum(0)], strict=True):
+        sigma, ours = torch.linalg.svdvals(dense).numpy(), model.spectrum(name, "QK", distance=distance)
+        assert len(ours) >= 2 * RANK
+        np.testing.assert_allclose(ours, sigma[: len(ours)], atol=1e-6 * sigma[0])

@@ -12,7 +12,7 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui, exported, exported_maps, refusal
 from tests.opening import edited_weights, with_config
 from tests.own_maps import own_maps
-from tests.tiny_configurations import tiny_configuration
+from tests.tiny_configurations import save_tiny, tiny_configuration
 from tests.tiny_models import byte_level_tokenizer, save
 
 
@@ -91,3 +91,10 @@ def test_a_decoder_without_its_class_reads_tokens_and_shows_no_encoder(tmp_path:
     expected = own_maps(model, byte_level_tokenizer()(TEXT)["input_ids"])[0]
     np.testing.assert_allclose(found["decoder.L0"], expected, rtol=0, atol=1e-5)
     assert f"{LACKS}encoder" in refusal(tmp_path, "attention", "--text", TEXT, "--stack", "decoder", "--layer", "1")
+
+
+def test_a_choice_by_missing_numbers_is_refused(tmp_path: Path) -> None:
+    without(save_tiny("deepseek_v32", tmp_path), "indexer.k_norm.weight")
+    said = refusal(tmp_path, "attention", "--text", TEXT)
+    assert "lacks numbers that it needs to run: the checkpoint lacks" in said
+    assert "indexer.k_norm.weight" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import torch
 import transformers
 
 from engine.mathematics.scores import Rotation, rotate_keys
+from engine.models.loaded_model import LoadedModules
 from engine.models.rotations import rotation_of
 from tests.conftest import TinyModel
 from tests.engine.models.measured_rotations import difference, longer_configuration
 from tests.opening import open_folder, refused
-from tests.tiny_configurations import need_type, save_tiny
+from tests.tiny_configurations import need_type, save_tiny, tiny_configuration
+from tests.tiny_models import build, save
 
 TYPES = [
     "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "dots3_note", "ernie4_5", "eurobert", "falcon", "gemma3",
@@ -91,3 +94,36 @@ def test_where_scaling_begins_at_a_length_the_frequencies_are_those_of_shorter_s
         assert is_same == (tokens <= longest)
     said = refused(lambda: rotate_keys(torch.zeros(1, 8, 1), rotation, longest))
     assert f"Δ can be {longest - 1} at the most" in said
+
+
+@pytest.mark.parametrize(
+    ("model_type", "stack"),
+    [
+        ("blt_local_decoder", "decoder"), ("blt_local_encoder", "decoder"), ("evolla", "decoder"),
+        ("evolla", "encoder"), ("gradium_phonon_tts", "decoder"), ("internlm3", "decoder"),
+        ("voxtral_realtime", "decoder"),
+    ],
+)  # fmt: skip
+def test_types_that_read_no_sentence_rotate_with_their_own_function_as_the_rules_say(
+    model_type: str, stack: str, tmp_path: Path
+) -> None:
+    """These types read bytes in patches, proteins or sound."""
+    need_type(model_type)
+    model = build(tiny_configuration(model_type))
+    source, tensors, anatomy = open_folder(save(model, tmp_path))
+    layer = next(each for each in anatomy.outline.layers if each.stack == stack)
+    rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
+    attention = LoadedModules(model).attention(anatomy)[layer.name]
+    parents = [name for name, module in model.named_modules() if attention in module.modules()]
+    embed = next(
+        each for name in reversed(parents) for each in model.get_submodule(name).children()
+        if type(each).__name__.endswith("RotaryEmbedding")
+    )  # fmt: skip
+    turn: Any = vars(sys.modules[type(attention).__module__])["apply_rotary_pos_emb"]
+    rows = torch.randn(1, layer.heads, 1, layer.head_dim, generator=torch.Generator().manual_seed(0))
+    cos, sin = embed(rows, torch.arange(5)[None])
+    for side in turn(rows.expand(-1, -1, 5, -1), rows.expand(-1, -1, 5, -1), cos, sin):
+        for place in range(5):  # R_p = R_{−Δ} for Δ = −p
+            expected = rotate_keys(rows[0, :, 0, :, None].double(), rotation, -place)[..., 0]
+            torch.testing.assert_close(side[0, :, place].double(), expected, atol=1e-5, rtol=1e-5)
+    assert len(rotation.frequencies) == layer.head_dim // 2

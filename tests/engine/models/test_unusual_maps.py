@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 from engine.models.reader import Reader
 from engine.values.heads import Head
-from tests.engine.models.test_attention import SENTENCE
+from tests.engine.models.test_attention import SENTENCE, assert_same_maps, shown_maps
 from tests.opening import no_hurry, open_reader, refused
-from tests.own_maps import eager_maps
+from tests.own_maps import eager_maps, own_maps
 from tests.tiny_configurations import save_tiny
 
 
@@ -141,3 +142,15 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
     assert shared == [False, False, True, True]
     for layer in reversed(reader.modules):
         np.testing.assert_allclose(reader.layer_maps(layer).weights, expected[layer.layer], rtol=0, atol=1e-5)
+
+
+def test_big_bird_attends_in_full_to_a_short_sentence_and_declines_a_long_one(tmp_path: Path) -> None:
+    folder = save_tiny("big_bird", tmp_path, block_size=2, num_random_blocks=1, max_position_embeddings=64)
+    reader = open_reader(folder)
+    sentence = reader.read("The cat sat.", no_hurry)
+    assert len(sentence.ids) <= 14
+    full: Any = transformers.AutoModel.from_pretrained(folder, attention_type="original_full").eval()
+    assert_same_maps(shown_maps(reader), {"": own_maps(full, sentence.ids)})
+    said = refused(lambda: reader.read(SENTENCE, no_hurry))
+    assert "more than 14 tokens in sparse blocks" in said
+    assert "spectra" in said
