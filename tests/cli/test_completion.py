@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exporting import attn_tui, run
+from tests.exporting import run
 from tests.opening import run_apart
 from tests.terminal import COMMAND
 from tui.cli.commands import VIEWS
@@ -60,7 +60,6 @@ def test_commands_options_and_choices_are_completed() -> None:
         "attn-tui demo --theme co": ["colour-blind", "colour-blind-light"],
         "attn-tui demo --dtype f": ["float32", "float16"],
         "attn-tui demo --device c": ["cpu", "cuda"],
-        "attn-tui completion f": ["fish"],
         "attn-tui demo --no-c": ["--no-cache"],
         "attn-tui export ./some": ["./some"],
     }
@@ -91,13 +90,8 @@ def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
 
 
 def test_bash_completes_with_the_script() -> None:
-    script = attn_tui("completion", "bash").stdout
+    script = subprocess.check_output([COMMAND], text=True, env=os.environ | {"_ATTN_TUI_COMPLETE": "bash_source"})
     environment = os.environ | {"PATH": f"{Path(COMMAND).parent}:{os.environ['PATH']}"}
     asked = "COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo ${COMPREPLY[@]}"
     printed = subprocess.check_output(["bash", "-c", f"{script}\n{asked}"], text=True, env=environment)
     assert printed.split() == ["spectrum"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_a_script(shell: str) -> None:
-    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in attn_tui("completion", shell).stdout

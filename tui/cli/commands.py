@@ -1,4 +1,4 @@
-"""The commands beside the explorer: ``export``, ``check``, ``config``, ``info`` and ``completion``."""
+"""The commands beside the explorer: ``export``, ``check``, ``config`` and ``info``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import get_completion_class
 
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
@@ -22,9 +21,7 @@ from tui.cli.configuration import (
     ConfiguredCommand,
     config_file,
     current_config,
-    describe,
     example_file,
-    settings_in_force,
 )
 from tui.cli.options import (
     TABLE_OPTIONS,
@@ -33,7 +30,6 @@ from tui.cli.options import (
     comparing_options,
     complete_model,
     engine_options,
-    model_named,
     one_line_errors,
     plain_place,
     table_options,
@@ -122,7 +118,6 @@ def export(model: str, view: str, **arguments: Any) -> None:
     names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
     arguments["vs"] = options.is_comparing or None
     given = {name: arguments[name] for name in names if arguments[name] not in (None, ())}
-    model = model_named(model, options)
     run_export(model, Request(view, given, **of_request), options)
 
 
@@ -147,7 +142,7 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     _report_problems()
     from tui.cli.headless import run_check
 
-    run_check(model_named(model, options), output, options)
+    run_check(model, output, options)
 
 
 def _report_problems() -> None:
@@ -159,15 +154,15 @@ def _report_problems() -> None:
 @click.option("--example", is_flag=True, help="Print a commented file with every setting and every key.")
 @one_line_errors
 def config(example: bool) -> None:
-    """Show what the file and the environment set, or an example of the file."""
+    """Show where the configuration file is and what is wrong in it, or an example of it."""
     if example:
         click.echo(example_file(), nl=False)
         return
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
-    said, settings = settings_in_force(group.commands["explore"])
-    for line in describe(said, settings):
-        click.echo(line)
+    with group.commands["explore"].make_context("attn-tui", []):
+        said = current_config()
+    click.echo(f"{said.path}{'' if said.path.exists() else '  (not there yet; attn-tui config --example prints one)'}")
     wrong = said.all_problems()
     for problem in wrong:
         click.echo(f"attn-tui: {problem}", err=True)
@@ -204,22 +199,3 @@ def info() -> None:
     click.echo(f"{'devices':<18}{describe_devices()}")
     for memory in free_memories():
         click.echo(f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}")
-
-
-_COMPLETION = """Print the script that completes commands, options and models in a shell.
-
-\b
-bash  eval "$(attn-tui completion bash)"     in ~/.bashrc
-zsh   eval "$(attn-tui completion zsh)"      in ~/.zshrc
-fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
-"""
-
-
-@click.command(short_help="Print the completion script of a shell.", help=_COMPLETION)
-@click.argument("shell", type=any_case(("bash", "zsh", "fish")))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell."""
-    script = get_completion_class(shell)
-    assert script is not None
-    click.echo(script(context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

@@ -13,12 +13,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from engine.checkpoints.json_files import CACHED
-from engine.checkpoints.model_folders import cached_id, clean_name, hub_cache, model_at_path
+from engine.checkpoints.model_folders import cached_id, hub_cache
 from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import DTYPES, EngineOptions, limit_threads
 from engine.values.views import Query
-from tui.cli.standard_streams import is_stream_error, unwritable
+from tui.cli.standard_streams import exit_on_interrupt, is_stream_error
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -204,15 +204,6 @@ def take_options(arguments: dict[str, Any]) -> EngineOptions:
     return EngineOptions(**{name: arguments.pop(name) for name in names})
 
 
-def model_named(typed: str, options: EngineOptions) -> str:
-    """Give the name of a typed model; say on standard error if a path leads to a model elsewhere."""
-    name = clean_name(typed)
-    instead = model_at_path(name, is_described=options.layout is not None)
-    if instead:
-        click.echo(f"attn-tui: {name} is of a model: opening {instead}", err=True)
-    return instead or name
-
-
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Report an error in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
 
@@ -220,15 +211,13 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, debug: bool, **arguments: Any) -> None:
         try:
-            command(**arguments)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            with exit_on_interrupt():  # click itself would exit with 1
+                command(**arguments)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            if debug:
+            if debug or (isinstance(error, OSError) and is_stream_error(error)):
                 raise
-            if isinstance(error, OSError) and is_stream_error(error):
-                click.echo(f"attn-tui: {unwritable(error)}", err=True)
-                sys.exit(1)
             message = str(error) if isinstance(error, EngineError) else write_log(error)
             click.echo(f"attn-tui: {' '.join(message.split())}", err=True)
             sys.exit(1)
