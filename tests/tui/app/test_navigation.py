@@ -180,6 +180,4 @@ async def test_the_prompt_knows_every_view_by_its_name(tiny_model: TinyModel) ->
         await press(pilot, *"nonsense")
         assert "nonsense" in foot(app)
         await see(pilot, "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
-        await press(pilot, "escape", "ctrl+p", *"5.3")
-        await app.workers.wait_for_complete()
-        await see(pilot, text="no attention in layer 5; decoder has it in 2 layers")
+        await see(pilot, "escape", "colon", *"5.3", "enter", text="no attention in layer 5; decoder has it in 2 layers")
