@@ -158,7 +158,7 @@ def test_keys_named_in_texts_belong_to_bindings() -> None:
     [
         ("ascii = true\nenergy = = 2\n", "(at line 2, column 10); nothing in the file is used; attn-tui"),
         ('ascii = true\n[settings]\ntheme = "dark"\n', "there is no setting settings; attn-tui config --example"),
-        ("Log-Scale = true\n", "there is no setting Log-Scale; did you mean log_scale?"),
+        ("Log-Scale = true\n", "there is no setting Log-Scale; attn-tui config --example lists all"),
         ('threads = "many"\n', "'many' is not a valid integer range; it is not used"),
         ("threads = 0\n", "0 is not in the range x>=1"),
         ("energy = 7\n", "between 0 and 1, such as 0.01; it is not used"),
@@ -166,7 +166,7 @@ def test_keys_named_in_texts_belong_to_bindings() -> None:
         ('theme = "pink"\n', "there is no theme 'pink'; there are dark, light, colour-blind"),
         ('theme = "drak"\n', "there is no theme 'drak'; did you mean dark? attn-tui config --example lists all"),
         ('keys = "n"\n', "[keys]"),
-        ('[keys]\n"tree.dwon" = "n"\n', "no binding is called tree.dwon; did you mean tree.down?"),
+        ('[keys]\n"tree.dwon" = "n"\n', "no binding is called tree.dwon; attn-tui config --example lists all"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', "tree.up: f8 is taken by tree.down (Down)"),
         ('[keys]\napp.export = "q"\n', "q is taken by app.quit (Quit); it keeps e"),
     ],

@@ -5,7 +5,6 @@ The file is read before the first frame: this module imports little more than th
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Iterator
@@ -115,10 +114,7 @@ def read_config() -> Config:
         problems.append(f'{path}: keys stand in a table of their own: [keys], then tree.down = "n"')
         table = {}
     keys = {name: _joined(value) for name, value in _flat(table)}
-    for name in said.keys() - SETTINGS.keys():
-        near = difflib.get_close_matches(name.lower().replace("-", "_"), SETTINGS, 1)
-        hint = f"did you mean {near[0]}?" if near else EXAMPLE
-        problems.append(f"{path}: there is no setting {name}; {hint}")
+    problems += (f"{path}: there is no setting {name}; {EXAMPLE}" for name in said.keys() - SETTINGS.keys())
     return Config(path, {name: said[name] for name in SETTINGS if name in said}, keys, tuple(problems))
 
 
