@@ -479,7 +479,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if isinstance(sentence := self.stores.maps.sentence(self.session.shown), Sentence):
             self._has_read(sentence)  # known from before
 
-    def action_sentences(self, is_finding: bool = False) -> None:
+    def action_sentences(self) -> None:
         """List the sentences; a chosen one is read at once."""
         from tui.screens.sentences_screen import SentencesScreen
 
@@ -487,7 +487,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             if text is not None:
                 self.read_sentence(text)
 
-        self.app.push_screen(SentencesScreen(self.sentences, is_finding=is_finding), take)
+        self.app.push_screen(SentencesScreen(self.sentences), take)
 
     # --- taking away
 

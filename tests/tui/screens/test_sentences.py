@@ -22,7 +22,6 @@ from tests.opening import no_hurry, open_reader
 from tests.tui.explorer import active_table, explorer, notices, press, screen_text, settle, shown_map, type_keys, until
 from tui.app.explorer import Explorer
 from tui.app.start import Start
-from tui.screens.sentences_screen import SentencesScreen
 from tui.state.overview_measures import overview_fields
 
 
@@ -71,10 +70,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         assert app.main.sentence_input.value == "a mat"
         await type_keys(pilot, "down", "down", "down")
         assert app.main.sentence_input.value == "t"
-        await type_keys(pilot, "ctrl+r", *"DOG")
-        await until(pilot, lambda: "the dog" in screen_text(app))
-        assert "a mat" not in screen_text(app)
-        await press(pilot, "enter")
+        await press(pilot, "escape", "S", "enter")
         assert app.sentences.read == ["the dog"]
         assert app.views.active is app.views.attention
 
@@ -240,23 +236,6 @@ async def test_a_long_sentence_that_is_not_read_yet_is_shown_from_its_start(tiny
         assert line.endswith("…")
         await press(pilot, "i", "end")
         assert "more of them," in screen_text(app).splitlines()[-2], "what is typed is seen at the cursor"
-
-
-async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await type_keys(pilot, "S", "slash", *"zzz")
-        await until(pilot, lambda: "no sentence holds zzz; esc goes back" in screen_text(app))
-        assert "types one" not in screen_text(app)
-        await type_keys(pilot, "escape")
-        await until(pilot, lambda: "the cat" in screen_text(app))
-        assert isinstance(app.screen, SentencesScreen)
-        assert app.focused is app.screen._list
-        await type_keys(pilot, "slash")
-        assert app.screen._words.value == ""
-        await type_keys(pilot, "escape", "escape")
-        assert len(app.screen_stack) == 1
-        await type_keys(pilot, "i", "ctrl+r", "z", "escape")
-        assert app.main.sentence_input.has_focus, "which is where one came from"
 
 
 async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyModel) -> None:
