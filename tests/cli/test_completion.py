@@ -57,9 +57,7 @@ def test_commands_options_and_choices_are_completed() -> None:
         "attn-tui --ver": ["--version"],
         "attn-tui export demo ran": ["ranks"],
         "attn-tui export demo ranks --matrix q": ["q", "qk"],
-        "attn-tui demo --theme co": ["colour-blind", "colour-blind-light"],
         "attn-tui demo --dtype f": ["float32", "float16"],
-        "attn-tui demo --device c": ["cpu", "cuda"],
         "attn-tui demo --no-c": ["--no-cache"],
         "attn-tui export ./some": ["./some"],
     }

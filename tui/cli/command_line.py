@@ -25,7 +25,6 @@ from tui.cli.options import (
     checked,
     comparing_options,
     complete_model,
-    complete_theme,
     engine_options,
     one_line_errors,
     take_options,
@@ -120,7 +119,6 @@ def command() -> None:
     "--theme",
     metavar="NAME",
     callback=checked(named_theme),
-    shell_complete=complete_theme,
     help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
 )
 @click.option("--no-history", is_flag=True, help="Do not read or keep typed sentences on disk.")

@@ -64,9 +64,6 @@ def token_position(typed: str) -> int | str:
     raise EngineError("give the number of a token, from 0, or all (lens)")
 
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-
-
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the demo, the models in the local Hub cache and the folders here, or else files."""
     if incomplete.startswith((".", "/", "~")):
@@ -75,13 +72,6 @@ def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: s
     folders = (f"{each.name}/" for each in sorted(Path().iterdir()) if each.is_dir() and not each.name.startswith("."))
     found = [name for name in ("demo", *cached, *folders) if name.startswith(incomplete)]
     return [CompletionItem(name) for name in found] or [CompletionItem(incomplete, type="file")]
-
-
-def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the themes."""
-    from tui.toolkit.themes import every_theme
-
-    return [CompletionItem(name) for name in every_theme() if name.startswith(incomplete)]
 
 
 _AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
@@ -165,7 +155,6 @@ running_options = _decorator(
         "--device",
         default="auto",
         callback=check_device,
-        shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
         help="auto, cpu, cuda, cuda:N or mps.",
     ),
     click.option(
