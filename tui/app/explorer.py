@@ -31,7 +31,7 @@ from tui.toolkit.application import TerminalApp, start_work
 from tui.toolkit.keys import PROGRAM, PROGRAM_KEYS, UNBOUND, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
 from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
-from tui.toolkit.themes import ANSI, next_theme, short_theme
+from tui.toolkit.themes import ANSI, short_theme
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -75,7 +75,6 @@ class Explorer(TerminalApp):
         shared_key("check", "", "check", "Check the heads against the model", OF_VIEWS),
         *PROGRAM_KEYS,
         shared_key("models", "B", "models", "Open another model", PROGRAM),
-        shared_key("next_theme", "", "next_theme", "Next theme", PROGRAM),
     ]
 
     def __init__(
@@ -436,10 +435,6 @@ class Explorer(TerminalApp):
         from tui.screens.check_screen import CheckScreen
 
         self.push_screen(CheckScreen(self.engine))
-
-    def action_next_theme(self) -> None:
-        """Take the next theme."""
-        self.action_choose_theme(next_theme(self.theme))
 
     def action_choose_theme(self, name: str) -> None:
         """Take a theme by its full name, and say which."""

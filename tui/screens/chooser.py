@@ -78,7 +78,6 @@ class ChooserScreen(Modal[Opened | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Stop, clear the field, or leave", id="chooser.leave"),
         Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
-        Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
         Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
         Binding("slash", "search", "New search", show=False, id="chooser.search"),
         Binding("i", "field", "To the field", show=False, id="chooser.field"),

@@ -342,9 +342,6 @@ async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: F
             assert heading.index("model") == row.index("org/tiny")
             assert heading.index("size") + len("size") == row.index(" kB") + len(" kB")
             assert heading.index("last used") == row.index("just now")
-        before = app.theme
-        await type_keys(pilot, "ctrl+t")
-        await until(pilot, lambda: app.theme != before)
 
 
 async def test_pasted_paths_addresses_and_files_are_opened(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
