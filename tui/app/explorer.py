@@ -24,7 +24,7 @@ from engine.values.progress import DONE, Progress
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
-from tui.state.saved_state import SavedState, model_key, recall, recall_choice, remember_choice, trouble
+from tui.state.saved_state import model_key, recall, recall_choice, remember_choice, save_shown
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, start_work
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 PATIENCE = 0.5
 """Seconds that typed keys wait for the model once the views are there; a download takes longer."""
 
-SAVE_SECONDS = 2.0
-"""Seconds between two saves of the state, so that a lost connection loses next to nothing."""
+LEAVING = 0.1
+"""Seconds that quitting waits for a slow disk."""
 
 OPENING_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
 """Read unless another is given: an induction head finds what followed the last word before."""
@@ -87,8 +87,7 @@ class Explorer(TerminalApp):
         self._started = started
         self._awaits_model = False
         self._model_name = ""
-        self._saved: SavedState | None = None
-        self._sweep: Future[None] | None = None
+        self._saved_as: str | None = None
         engine.listener = partial(self.notify, severity="warning")
         engine.watcher = self._report_sentence
 
@@ -124,9 +123,6 @@ class Explorer(TerminalApp):
         self._awaits_model, self._model_name = named is not None, named or ""
         await self.main.make_views(self.engine, self.start)
         self.sentences.load()
-        if self.start.is_restoring:
-            self.set_interval(SAVE_SECONDS, self.keep_state)
-            start_work(self, self._warn_if_not_saved, "state")
         if self.start.config is not None:
             self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
         if opening is None or named is None:
@@ -172,14 +168,15 @@ class Explorer(TerminalApp):
     def leave(self, status: int) -> None:
         """Stop the engine, save what is shown, and leave."""
         self.engine.stop()
-        if self._saved is not None:
-            self._saved.finish(self.session.shown)
+        saving = threading.Thread(target=self._save, daemon=True)
+        saving.start()
+        saving.join(LEAVING)
         self.exit(return_code=status)
 
-    def keep_state(self) -> None:
-        """Save what is shown for the next start, unless nothing is to be restored."""
-        if self._saved is not None and self.main.stores is not None:
-            self._saved.keep(self.session.shown)
+    def _save(self) -> None:
+        """Save what is shown for the next start, unless nothing is to be restored; waits for the disk."""
+        if self._saved_as is not None and self.main.stores is not None:
+            save_shown(self._saved_as, self.session.shown)
 
     def fail(self, message: str) -> None:
         """Leave with an error, which is printed once the terminal is restored."""
@@ -189,10 +186,6 @@ class Explorer(TerminalApp):
     def on_unmount(self) -> None:
         """End the thread that saves sentences: it would keep the explorer, and with it the model, in memory."""
         self.sentences.close()
-
-    async def _warn_if_not_saved(self) -> None:
-        if said := await asyncio.to_thread(trouble):
-            self.notify(said, severity="warning")
 
     def report(self, progress: Progress) -> None:
         """Pass on the progress of long work; may be called on any thread."""
@@ -257,7 +250,7 @@ class Explorer(TerminalApp):
         def keep(*swept: Any) -> None:
             self.call_later(self._keep_swept, stores, *swept)  # from another thread
 
-        self._sweep = self.engine.sweep(keep)
+        self.engine.sweep(keep)
         await main.measure_memory()
         if start.text is None:
             await self._read_opening_sentence(stores)
@@ -265,12 +258,12 @@ class Explorer(TerminalApp):
     async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
         """Take what was asked for, else saved, else usual; `EngineError` when the model lacks the requested head."""
         shown, saved, is_first_time = self.session.shown, {}, False
-        self._saved = None
+        self._saved_as = None
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
             is_first_time = not saved and start.head is None and not await asyncio.to_thread(recall_choice, "guide")
-            self._saved = SavedState(key)
+            self._saved_as = key
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
             outline.layer(head)
@@ -413,8 +406,8 @@ class Explorer(TerminalApp):
     async def _close_model(self, engine: Engine, start: Start) -> None:
         while len(self.screen_stack) > 1:
             self.pop_screen()  # boxes are about the old model
-        self.keep_state()
-        self._saved = self._sweep = None
+        await asyncio.to_thread(self._save)
+        self._saved_as = None
         self.engine.close()
         self.engine = engine
         await self.main.make_views(engine, start)
