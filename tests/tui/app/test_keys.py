@@ -38,7 +38,7 @@ async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box(tiny_mod
         "escape escape S": "⏎ Show  d Forget  esc Back  ? Help",
         "escape question_mark": "/ Search  esc Close",
         "/": "⏎ Keep  esc All keys",
-        "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Help",
+        "escape escape B": "⏎ Open  esc Leave  tab List  ↓ Next  ↑ Before  f1 Help",
         "escape ctrl+p": "⏎ Do it  esc Back",
     }
     async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):

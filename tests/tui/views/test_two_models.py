@@ -200,22 +200,3 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
         difference = theirs[query, key] - own[query, key]
         assert abs(difference) > 0.01
         assert shown(app.views.attention.readout_line).endswith(f"  {difference:+.4f}")
-
-
-async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, tmp_path: Path) -> None:
-    first, second = tiny_model("llama"), tmp_path / "second"
-    shutil.copytree(first, second)
-    async with explorer(first) as (app, pilot):
-        app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
-        vs = f" {first.name} vs {second.name}"
-        await see(pilot, *f":vs {tmp_path}/sec", "tab", "enter", text=vs, selected="L1H2", pinned="L0H1")
-        await see(pilot, *":changes", "enter", view="changes")
-        await see(pilot, *":vs", "enter", no_text=" vs ")
-
-
-async def test_a_second_model_that_does_not_open_is_reported_and_the_first_stays(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, *":vs ./no-such-folder", "enter")
-        assert any("no-such-folder" in each for each in notices(app))
-        assert not app.engine.is_comparing
-        assert not app.main.prompt.display
