@@ -40,11 +40,12 @@ def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     if query.with_other and query.off:
         raise EngineError("compare predictions with another model or with heads off, not with both")
     other = (yield from check_both_read(model, query.text or "")) if query.with_other else None
-    words, prompt, logits = yield from _read_any_prompt(model, query)
+    predictor, prompt, logits = yield from read_prompt(model, query)
+    words = predictor.words
     own, second, second_words, shuffled = _Prediction(logits), None, words, None
     if other is not None:
-        second_words, _, found = yield from _read_any_prompt(other, replace(query, position=prompt.position))
-        second = _Prediction(found)
+        of_other, _, found = yield from read_prompt(other, replace(query, position=prompt.position))
+        second, second_words = _Prediction(found), of_other.words
     elif query.off:
         second = _Prediction((yield from _without_heads(model, query)))
         shuffled = ShuffledChanges(logits, second.logits)
@@ -86,7 +87,7 @@ def read_prompt(model: OpenModel, query: Query) -> Work[tuple[Predictor, Prompt,
 
     if not isinstance(reader, Reader):
         raise EngineError(
-            f"{model.outline.name} is not a transformers model; it has no lens, no contributions and no heads off"
+            f"{model.outline.name} is not a transformers model; it has maps, but no predictions and no heads off"
         )
     predictor = model.cached("predictor", lambda: Predictor(reader, model.source.tensors))
     last = model.cached("last prompt", dict[Any, "tuple[Prompt, Tensor]"])
@@ -140,17 +141,6 @@ def _difference_cells(model: OpenModel, query: Query, words: Words, logits: Sequ
     measured = measured_logit(query, logits[0], words, model.outline.name)
     numbers = (float(cell) for each in logits for cell in (measured.of(each), measured.spread(each)))
     return *measured.texts(words), *numbers
-
-
-def _read_any_prompt(model: OpenModel, query: Query) -> Work[tuple[Words, Prompt, Tensor]]:
-    """Read a query's sentence as `read_prompt`, also with a module that is not a model of transformers."""
-    reader = yield from model.reader()
-    from engine.models.module_reader import ModuleReader
-
-    if isinstance(reader, ModuleReader):
-        return reader.words, *reader.predict(query.text or "", query.position, model.check)
-    predictor, prompt, logits = yield from read_prompt(model, query)
-    return predictor.words, prompt, logits
 
 
 class _Prediction:

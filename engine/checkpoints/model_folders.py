@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from engine.architectures.configuration import LAYER_COUNT_KEYS, head_count, layer_count
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.found_models import FoundModel, Origin, Place
+from engine.values.found_models import FoundModel, Origin
 from engine.values.heads import Head
 
 WEIGHT_FILES = (
@@ -209,12 +208,12 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
         times = [stat.st_atime for each, stat in stats.items() if each.suffix != ".json"]
         last_used = max(times or [stat.st_atime for stat in stats.values()], default=0.0)
         found.append((last_used, sum(stat.st_size for stat in stats.values()), folder, directory))
-    for last_used, held, folder, directory in sorted(found, reverse=True):
+    for _, held, folder, directory in sorted(found, reverse=True):
         model_type, layers, heads = settings_of(directory)
         if not model_type and (directory / ADAPTER_CONFIG).is_file():
             model_type = "adapter"
         missing = _missing_part(directory) if held else f"revision {revision}" if revision else "no files"
-        yield FoundModel(cached_id(folder.name), Origin.HUB, held, last_used, model_type, layers, heads, missing)
+        yield FoundModel(cached_id(folder.name), Origin.HUB, held, model_type, layers, heads, missing)
 
 
 def _missing_part(directory: Path) -> str:
@@ -243,46 +242,8 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
 
     size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))
     recent = recent_models() if with_recent else ()
-    used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
-    demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
+    demo = FoundModel(DEMO, Origin.DEMO, size, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))
     models = cached_models(revision)
     while some := tuple(itertools.islice(models, 10)):
         yield some
-
-
-def look_up(text: str, *, is_described: bool = False) -> Place:
-    """Look up a typed path: what is there, and its completions; with a layout (``is_described``), any file will do."""
-    try:
-        path = Path(text).expanduser()
-        kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
-        is_weights = is_described or path.suffix == GGUF
-        is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
-    except (OSError, ValueError, RuntimeError):
-        return Place("", ())
-    return Place(kind, _completions(text, is_described=is_described), is_empty)
-
-
-def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
-    """List folders and files that begin with a path; weights beside a configuration only with a layout."""
-    if text == "~":
-        return ("~/",)
-    head, slash, tail = text.rpartition("/")
-    folder = Path(head + slash).expanduser() if slash else Path()
-    openable = (".safetensors", GGUF, ".pt")
-    try:
-        no_parts = not is_described and is_model(folder)
-        with os.scandir(folder) as entries:
-            begun = [
-                each
-                for each in itertools.islice(entries, 10_000)
-                if each.name.startswith(tail) and (tail or not each.name.startswith("."))
-            ]
-            found = [
-                f"{head}{slash}{each.name}{'/' if each.is_dir() else ''}"
-                for each in begun
-                if each.is_dir() or (each.name.endswith(openable) and not (no_parts and each.name.endswith(PARTS)))
-            ]
-    except (OSError, ValueError):
-        return ()
-    return tuple(sorted(found)[:200])

@@ -19,13 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from engine.architectures.outline import AttentionModule
 from engine.models.attention_capture import Check
 from engine.models.devices import CheckedLookups, lacks_memory
 from engine.models.loaded_model import vocabulary_size
-from engine.models.predictions import Prompt, choose_position
 from engine.models.proof import Observation
 from engine.models.reader import Blocks, MapReader, Text, Tokens, evaluation_mode
 from engine.models.score_formula import SOFTMAXES, ScoreFormula
@@ -38,9 +36,6 @@ from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 EXAMPLE = "example"
 """The sentence to type for a module that reads vectors: it stands for the example that the module is called with."""
-
-SUM_SLACK = 1e-2
-"""How far a sum of probabilities computed in 16 bits may be from one."""
 
 FUSED, MULTI_HEAD = functional.scaled_dot_product_attention, functional.multi_head_attention_forward
 """PyTorch's own attention functions, without projections and with them."""
@@ -376,21 +371,7 @@ class ModuleReader(MapReader):
         self.sentence = sentence
         return sentence
 
-    def predict(self, text: str, position: int | None, check: Check) -> tuple[Prompt, Tensor]:
-        """Read a sentence, and give the module's logits, (vocabulary,), at a position, by default the last."""
-        example = self._example_of_tokens(", so it predicts none")
-        if "decoder" not in self.outline.stacks:
-            raise EngineError(
-                f"{self._name} is no model of transformers, and its tokens look both ways: attn-tui does not know what "
-                "it returns at a token, so it has no predictions"
-            )
-        sentence = self.words.read(text, None)
-        place = choose_position(position, len(sentence.ids))
-        returned = self._run(example.with_ids(sentence.ids), check)
-        self.sentence = sentence
-        return Prompt({}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
-
-    def _run(self, example: Example, check: Check) -> Any:
+    def _run(self, example: Example, check: Check) -> None:
         self.sentence = None
         calls: dict[nn.Module, ModuleCall] = {}
         attention = dict.fromkeys(each.module for each in self._found.values())
@@ -405,44 +386,13 @@ class ModuleReader(MapReader):
                 for module in attention:
                     hooks.enter_context(module.register_forward_pre_hook(keep, with_kwargs=True))
                 with evaluation_mode(self._model), CheckedLookups(), torch.no_grad():
-                    returned = self._model(*example.args, **example.kwargs)
+                    self._model(*example.args, **example.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
             if isinstance(error, RuntimeError) and lacks_memory(error):
                 raise EngineError("the sentence does not fit in memory; type a shorter one") from error
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EngineError(f"{self._name} fails on this sentence: {reason[:200]}; try another one") from error
         self._calls = calls
-        return returned
-
-    def _logits(self, returned: Any, position: int, tokens: int) -> Tensor:
-        """Find the logits at a token by their shape in what the module returned: (vocabulary,) float32.
-
-        They are the only tensor that is as wide as an embedding has rows, and not as wide as the residual stream, for
-        all tokens or for the last alone. Of probabilities the logarithms are taken.
-        """
-        streams = {width for layer in self.outline.layers for width in (layer.d_model, layer.d_output)}
-        tables = {each.num_embeddings for each in self._model.modules() if isinstance(each, nn.Embedding)} - streams
-        found = [
-            each[0]
-            for each in tree_leaves(returned)
-            if isinstance(each, Tensor) and each.is_floating_point() and each.ndim == 3
-            if len(each) == 1 and each.shape[1] in (1, tokens) and each.shape[2] in tables
-        ]
-        if len(found) != 1:
-            many = "several tensors" if found else "no tensor"
-            raise EngineError(
-                f"{self._name} is not a transformers model, and returns {many} of the shape of logits, "
-                "(1, tokens, vocabulary); it has no predictions"
-            )
-        (logits,) = found
-        if len(logits) == 1 < tokens and position != tokens - 1:
-            raise EngineError(
-                f"{self._name} returns logits of the last token alone, {tokens - 1}; leave the position out"
-            )
-        own = logits[-1 if len(logits) == 1 else position].float().cpu()
-        if bool(own.isnan().any()):
-            raise EngineError(f"the logits that {self._name} gives here are NaN, so it predicts nothing")
-        return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < SUM_SLACK else own
 
     def blocks(self, layer: Head, check: Check) -> Blocks:
         """Give one layer's maps by calling its attention again."""

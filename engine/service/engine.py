@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine import analysis
 from engine.service.queue import WRITING, Queue, Urgency
 from engine.values.errors import EngineError, Superseded
-from engine.values.found_models import FoundModel, Origin, Place
+from engine.values.found_models import FoundModel, Origin
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, one_unit
@@ -114,16 +114,6 @@ class Engine:
 
         return self._queue.submit(work, Urgency.SELECTED, Lane.WEIGHTS, "found models")
 
-    def look_up(self, path: str, reason: str = "path") -> Future[Place]:
-        """Look up a typed path; a newer look-up for the same reason replaces it."""
-
-        def find() -> Place:
-            from engine.checkpoints.model_folders import look_up
-
-            return look_up(path, is_described=self._first.options.layout is not None)
-
-        return self._queue.submit(lambda: one_unit(find), Urgency.SELECTED, Lane.WEIGHTS, reason)
-
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
         """Find a model, download it if necessary, and read its headers."""
 
@@ -191,14 +181,14 @@ class Engine:
 
         return self._ask(work, Urgency.OPENING, Lane.FILES, "compare")
 
-    def remember(self, name: str) -> Future[None]:
+    def remember(self) -> Future[None]:
         """Add the open model to the recent ones, if the options allow it."""
 
         def work(model: OpenModel) -> None:
             if self.options.keep_recent and self._source is None:
                 from engine.store.history import remember_model
 
-                remember_model(name, model.outline)
+                remember_model(model.outline)
 
         return self._ask(lambda model: one_unit(lambda: work(model)), Urgency.OPENING, Lane.FILES)
 

@@ -6,7 +6,6 @@ Sentences are lines of JSON, the oldest first; models are one list, the latest f
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -91,14 +90,14 @@ def recent_models() -> tuple[FoundModel, ...]:
     return tuple(model for each in _read_models() if (model := _parse_model(each)) is not None)
 
 
-def remember_model(name: str, outline: ModelOutline) -> None:
+def remember_model(outline: ModelOutline) -> None:
     """Put a model first in the list, unless the disk cannot be written to."""
     first = outline.stack_layers(outline.stacks[0])
     with suppress(OSError):
-        place, path = Path(name).expanduser(), recent_file()
-        name = str(place.resolve()) if place.exists() else name
+        place, path = Path(outline.name).expanduser(), recent_file()
+        name = str(place.resolve()) if place.exists() else outline.name
         entry = {
-            "name": name, "size": outline.stored_bytes, "last_used": time.time(), "model_type": outline.model_type,
+            "name": name, "size": outline.stored_bytes, "model_type": outline.model_type,
             "layers": len(first), "heads": first[0].heads,
         }  # fmt: skip
         entries = [entry, *(each for each in _read_models() if each.get("name") != name)][:MOST_MODELS]
@@ -120,6 +119,6 @@ def _parse_model(entry: dict[str, Any]) -> FoundModel | None:
         name, model_type = str(entry["name"]), str(entry["model_type"])
         size, layers, heads = (int(entry[key]) for key in ("size", "layers", "heads"))
         missing = GONE if Path(name).is_absolute() and not Path(name).exists() else ""
-        return FoundModel(name, Origin.RECENT, size, float(entry["last_used"]), model_type, layers, heads, missing)
+        return FoundModel(name, Origin.RECENT, size, model_type, layers, heads, missing)
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return None

@@ -24,7 +24,6 @@ class FoundModel:
     name : a Hub id, the full path of a folder or file, or ``demo``.
     origin : where it was found.
     size : on disk, in bytes; 0 if unknown.
-    last_used : seconds since 1970; 0 if unknown.
     model_type : as in ``config.json``; empty if unknown.
     layers, heads : of its first stack; 0 if unknown.
     missing : why it cannot be opened as it is; empty if it can.
@@ -33,7 +32,6 @@ class FoundModel:
     name: str
     origin: Origin
     size: int = 0
-    last_used: float = 0.0
     model_type: str = ""
     layers: int = 0
     heads: int = 0
@@ -42,19 +40,3 @@ class FoundModel:
 
 GONE = "it is gone"
 """Why a model whose folder was removed cannot be opened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What a typed path leads to.
-
-    Attributes
-    ----------
-    kind : ``folder``, ``file``, or empty if nothing is there.
-    completions : paths that begin with it, as typed; folders end in a slash.
-    is_empty : whether it is a folder or file without a model.
-    """
-
-    kind: str
-    completions: tuple[str, ...]
-    is_empty: bool = False

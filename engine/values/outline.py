@@ -262,7 +262,7 @@ MARKS = {
 }
 """Every mark, and what it says about a head."""
 
-HOW_TO_COMPARE = "only one model is open; :vs OTHER opens a second to compare with"
+HOW_TO_COMPARE = "only one model is open; start with --vs OTHER to compare with a second"
 """The answer to a request that needs a second model."""
 
 SIZES = {

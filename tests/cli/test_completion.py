@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exporting import attn_tui, run
+from tests.exporting import run
 from tests.opening import run_apart
 from tests.terminal import COMMAND
 from tui.cli.commands import VIEWS

@@ -227,8 +227,8 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
 def test_a_handwritten_module_says_what_it_has_not() -> None:
     engine = Engine.of_module(LanguageModel(Grouped), None, "mine", None)
     engine.open("mine", lambda progress: None).result()
-    for view in ("lens", "contributions", "ablation"):
-        with pytest.raises(EngineError, match="is not a transformers model; it has no lens, no contributions and"):
+    for view in ("predictions", "lens", "contributions", "ablation"):
+        with pytest.raises(EngineError, match="is not a transformers model; it has maps, but no predictions"):
             engine.table(view, Query(text="1 2 3")).result()
     with pytest.raises(EngineError, match="cannot be switched off"):
         engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()

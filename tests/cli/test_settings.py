@@ -19,7 +19,7 @@ from tests.opening import open_on_thread, run_apart
 from tui.app.keymap import every_binding
 from tui.app.start import Config
 from tui.cli.command_line import command, explore
-from tui.cli.configuration import SETTINGS, config_file, read_config, settings_in_force
+from tui.cli.configuration import SETTINGS, config_file, read_config
 from tui.state.saved_state import MODELS, place_of, recall, remember
 from tui.toolkit.themes import OWN, SHORT
 
@@ -68,14 +68,11 @@ def test_options_come_before_the_environment_and_that_before_the_file(monkeypatc
     monkeypatch.setenv("ATTN_TUI_ENERGY", "0.2")
     monkeypatch.setenv("ATTN_TUI_ASCII", "0")
 
-    of_file = str(config_file())
-    assert settings_in_force(explore)[1] == [
-        ("theme", '"light"', of_file), ("ascii", "false", "ATTN_TUI_ASCII"), ("log_scale", "false", of_file),
-        ("energy", "0.2", "ATTN_TUI_ENERGY"), ("threads", "3", of_file), ("cache", "false", of_file),
-    ]  # fmt: skip
+    given = explore.make_context("attn-tui", ["demo"]).params
+    names = ("theme", "ascii_only", "log_scale", "energy", "threads", "use_cache")
+    assert [given[name] for name in names] == ["textual-light", False, False, 0.2, 3, False]
     typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
     assert (typed.params["energy"], typed.params["threads"], typed.params["use_cache"]) == (0.3, 1, True)
-    assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output
 
 
 def test_keys_that_change_places_do_not_clash() -> None:
@@ -185,6 +182,6 @@ def test_the_locale_is_the_default_of_ascii(
 def test_what_python_makes_of_the_locale_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    imported = "import os; from tui.cli.standard_streams import ascii_reason"
-    code = f"{imported}; print(os.environ['LC_CTYPE'], ascii_reason())"
-    assert run_apart(code, LANG="C").split() == ["C.UTF-8", "LANG=C"]
+    imported = "import os; from tui.cli.standard_streams import is_ascii_locale"
+    code = f"{imported}; print(os.environ['LC_CTYPE'], is_ascii_locale())"
+    assert run_apart(code, LANG="C").split() == ["C.UTF-8", "True"]

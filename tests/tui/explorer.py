@@ -95,8 +95,13 @@ def rests(app: Explorer) -> bool:
 
 def is_idle(app: Explorer) -> bool:
     """Say whether a model is open, and the engine has answered everything."""
-    is_swept = app._sweep is not None and app._sweep.done()
-    return is_swept and is_drawn(app) and all(worker.is_finished for worker in app.workers)
+    return is_swept(app) and is_drawn(app) and all(worker.is_finished for worker in app.workers)
+
+
+def is_swept(app: Explorer) -> bool:
+    """Say whether the spectra of the whole model are computed."""
+    sweep = app.engine._queue._latest.get("sweep")
+    return app.main.stores is not None and (sweep is None or sweep.future.done())
 
 
 def is_drawn(app: Explorer) -> bool:
@@ -115,9 +120,8 @@ def waited_for(app: Explorer) -> str:
     """Describe what an explorer is still waiting for."""
     working = [worker.group for worker in app.workers if not worker.is_finished]
     screen = app.screen if app.screen_stack else "no screen"
-    is_swept = app.main.is_ready and app._sweep is not None and app._sweep.done()
     return (
-        f"still waiting for {working} on {screen}; ready: {app.main.is_ready}, the whole model known: {is_swept}, "
+        f"still waiting for {working} on {screen}; ready: {app.main.is_ready}, the whole model known: {is_swept(app)}, "
         f"keys held: {len(app._held_keys)}, "
         f"batches: {app._batch_count}, resizing: {app._resize_timer is not None}, left: {app._exit}"
     )

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
 from textual.binding import BindingType
 
 from engine.values.errors import EngineError, Superseded
@@ -24,28 +23,27 @@ from engine.values.progress import DONE, Progress
 from tui.app.main_screen import MainScreen
 from tui.app.start import Config, Start
 from tui.drawing.facts import comparison_line, short_name
-from tui.state.saved_state import SavedState, model_key, recall, recall_choice, remember_choice, trouble
+from tui.state.saved_state import model_key, recall, recall_choice, remember_choice, save_shown
 from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import TerminalApp, start_work
 from tui.toolkit.keys import PROGRAM, PROGRAM_KEYS, UNBOUND, key_of, shared_key
 from tui.toolkit.keys import VIEWS as OF_VIEWS
-from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
-from tui.toolkit.themes import ANSI, next_theme, short_theme
+from tui.toolkit.messages import SentenceProgress
+from tui.toolkit.themes import ANSI, short_theme
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.outline import ModelOutline
     from engine.values.spectra import SpectraGroup
-    from tui.screens.chooser import Opened
     from tui.state.stores import Stores
     from tui.views.switcher import Views
 
 PATIENCE = 0.5
 """Seconds that typed keys wait for the model once the views are there; a download takes longer."""
 
-SAVE_SECONDS = 2.0
-"""Seconds between two saves of the state, so that a lost connection loses next to nothing."""
+LEAVING = 0.1
+"""Seconds that quitting waits for a slow disk."""
 
 OPENING_SENTENCE = "One day Tom thanked Anna for a red ball. Then Tom thanked"
 """Read unless another is given: an induction head finds what followed the last word before."""
@@ -62,11 +60,11 @@ class Explorer(TerminalApp):
     engine : of the open model.
     start : what to begin with.
     ascii_only : whether to draw with ASCII characters alone.
-    started : called once the first head is on screen.
 
     Attributes
     ----------
     main : the screen with the tree and the views.
+    on_first_head : called once, when the first head is on screen.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
@@ -75,21 +73,16 @@ class Explorer(TerminalApp):
         shared_key("check", "", "check", "Check the heads against the model", OF_VIEWS),
         *PROGRAM_KEYS,
         shared_key("models", "B", "models", "Open another model", PROGRAM),
-        shared_key("next_theme", "", "next_theme", "Next theme", PROGRAM),
     ]
 
-    def __init__(
-        self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, engine: Engine, start: Start, *, ascii_only: bool = False) -> None:
         super().__init__(ascii_only=ascii_only)
         self.engine = engine
         self.start = start
         self.sentences = Sentences(keeps=start.keeps_history, say=self.notify)
-        self._started = started
+        self.on_first_head: Callable[[], None] | None = None
         self._awaits_model = False
-        self._model_name = ""
-        self._saved: SavedState | None = None
-        self._sweep: Future[None] | None = None
+        self._saved_as: str | None = None
         engine.listener = partial(self.notify, severity="warning")
         engine.watcher = self._report_sentence
 
@@ -121,20 +114,17 @@ class Explorer(TerminalApp):
     async def _begin(self) -> None:
         """Open the named model, or the list of models, and make the views meanwhile."""
         named = self.start.model
-        opening = None if named is None else self.engine.open(named, self.report)
-        self._awaits_model, self._model_name = named is not None, named or ""
+        opening = None if named is None else self.engine.open(named, self.main.report)
+        self._awaits_model = named is not None
         await self.main.make_views(self.engine, self.start)
         self.sentences.load()
-        if self.start.is_restoring:
-            self.set_interval(SAVE_SECONDS, self.keep_state)
-            start_work(self, self._warn_if_not_saved, "state")
         if self.start.config is not None:
             self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
         if opening is None or named is None:
             self.choose_model(is_first=True)
         else:
             start_work(self.views, partial(self._open, opening, self.start), "open")
-            self.engine.remember(named)
+            self.engine.remember()
             self.set_timer(PATIENCE, self._stop_waiting)
         self.do_held_keys()
 
@@ -173,14 +163,15 @@ class Explorer(TerminalApp):
     def leave(self, status: int) -> None:
         """Stop the engine, save what is shown, and leave."""
         self.engine.stop()
-        if self._saved is not None:
-            self._saved.finish(self.session.shown)
+        saving = threading.Thread(target=self._save, daemon=True)
+        saving.start()
+        saving.join(LEAVING)
         self.exit(return_code=status)
 
-    def keep_state(self) -> None:
-        """Save what is shown for the next start, unless nothing is to be restored."""
-        if self._saved is not None and self.main.stores is not None:
-            self._saved.keep(self.session.shown)
+    def _save(self) -> None:
+        """Save what is shown for the next start, unless nothing is to be restored; waits for the disk."""
+        if self._saved_as is not None and self.main.stores is not None:
+            save_shown(self._saved_as, self.session.shown)
 
     def fail(self, message: str) -> None:
         """Leave with an error, which is printed once the terminal is restored."""
@@ -191,48 +182,28 @@ class Explorer(TerminalApp):
         """End the thread that saves sentences: it would keep the explorer, and with it the model, in memory."""
         self.sentences.close()
 
-    async def _warn_if_not_saved(self) -> None:
-        if said := await asyncio.to_thread(trouble):
-            self.notify(said, severity="warning")
-
-    def report(self, progress: Progress) -> None:
-        """Pass on the progress of long work; may be called on any thread."""
-        self.post_message(ProgressReport(progress))
-
     def _report_sentence(self, progress: Progress) -> None:
-        self.post_message(SentenceProgress(progress))  # on the engine's thread
-
-    @on(ProgressReport)
-    def _show_progress(self, event: ProgressReport) -> None:
-        self.main.show_progress(event.progress)
-
-    @on(SentenceProgress)
-    def _show_sentence_progress(self, event: SentenceProgress) -> None:
-        self.main.advance(event.progress)
-
-    @on(Notice)
-    def _show_notice(self, event: Notice) -> None:
-        self.main.key_line.show_message(event.text)
+        self.main.post_message(SentenceProgress(progress))  # on the engine's thread
 
     # --- opening a model
 
-    async def _open(self, opening: Future[ModelOutline], start: Start, kept: Mapping[str, Any] | None = None) -> None:
+    async def _open(self, opening: Future[ModelOutline], start: Start) -> None:
         """Show a model while it opens: its tree once the headers are read, its first head, and then the rest."""
         main = self.main
         try:
             outline = await asyncio.wrap_future(opening)
-            first = {**await self._first_shown(outline, start), **(kept or {})}
+            first = await self._first_shown(outline, start)
         except Superseded:
             return
         except EngineError as error:
             self.fail(str(error))
             return
-        self.report(DONE)
+        main.report(DONE)
         view = first.pop("view")
         is_first_time = first.pop("is_first_time")
         if (text := first["waiting_text"]) is not None:
             main.sentence_input.show_read(text, None)
-        stores = main.show_model(outline, self.report)
+        stores = main.show_model(outline)
         self.session.change(**first)
         if is_first_time:
             dismiss = partial(asyncio.to_thread, remember_choice, "guide", "dismissed")
@@ -250,15 +221,16 @@ class Explorer(TerminalApp):
         stores.spectra.get(self.session.shown.selected or first["selected"])
         await stores.spectra.has_any.wait()
         await self._wait_for_frame()
-        started, self._started = self._started, lambda: None
-        started()
+        if self.on_first_head is not None:
+            self.on_first_head()
+            self.on_first_head = None
         if (text := self.session.shown.waiting_text) is not None:
             main.read(text)
 
         def keep(*swept: Any) -> None:
             self.call_later(self._keep_swept, stores, *swept)  # from another thread
 
-        self._sweep = self.engine.sweep(keep)
+        self.engine.sweep(keep)
         await main.measure_memory()
         if start.text is None:
             await self._read_opening_sentence(stores)
@@ -266,12 +238,12 @@ class Explorer(TerminalApp):
     async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
         """Take what was asked for, else saved, else usual; `EngineError` when the model lacks the requested head."""
         shown, saved, is_first_time = self.session.shown, {}, False
-        self._saved = None
+        self._saved_as = None
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
             saved = await asyncio.to_thread(recall, key, outline)
             is_first_time = not saved and start.head is None and not await asyncio.to_thread(recall_choice, "guide")
-            self._saved = SavedState(key)
+            self._saved_as = key
         head = None if start.head is None else parse_head(start.head, outline.stacks)
         if head is not None:
             outline.layer(head)
@@ -311,14 +283,11 @@ class Explorer(TerminalApp):
 
     async def _compare(self, stores: Stores) -> None:
         try:
-            comparison = await asyncio.wrap_future(self.engine.compare(self.report))
+            comparison = await asyncio.wrap_future(self.engine.compare(self.main.report))
         except Superseded:
             return
         except EngineError as error:
-            if self.start.model is not None:
-                self.fail(str(error))
-            else:
-                start_work(self, partial(self._choose_again, str(error)), "change model", is_alone=False)
+            self.fail(str(error))
             return
         self.main.top_line.show(comparison_line(comparison))
         stores.other = short_name(comparison.other)
@@ -333,92 +302,49 @@ class Explorer(TerminalApp):
             stores.spectra.put(layer, is_whole, group)
             self.main.show_progress(DONE if progress.finished and is_whole else progress)
 
-    def action_models(self, named: str = "") -> None:
-        """Open the list of models over the present model; a named one is opened at once."""
+    def action_models(self) -> None:
+        """Open the list of models over the present model."""
         if self.main.stores is not None:
-            self.choose_model(named=named)
+            self.choose_model()
 
-    def action_compare_with(self, named: str) -> None:
-        """Compare with a second model instead of the present one; without a name, with none."""
-        if self.main.stores is None:
-            return
-        if named or self.engine.is_comparing:
-            start_work(self, partial(self._compare_with, named), "change model", is_alone=False)
-        else:
-            self.main.key_line.show_message("no second model is open; :vs and a model's name compare with one")
-
-    async def _compare_with(self, named: str) -> None:
-        """Open the present model again with another second one, once both are known to be comparable."""
-        from tui.screens.chooser import Opened
-
-        shown, name = self.session.shown, self._model_name
-        engine = self.engine.another(name)
-        engine.options = replace(engine.options, other=named or None, other_revision=None)
-        try:
-            outline = await asyncio.wrap_future(engine.open(name, self.report))
-            if named:
-                await asyncio.wrap_future(engine.compare(self.report))
-        except EngineError as error:
-            engine.close()
-            self.report(DONE)
-            if not isinstance(error, Superseded):
-                self.notify(str(error), severity="error")
-            return
-        fields = ("selected", "measure", "mapped", "epsilon", "pins")
-        await self._change_to(Opened(name, engine, outline), {field: getattr(shown, field) for field in fields})
-
-    def choose_model(self, *, is_first: bool = False, trouble: str = "", named: str = "") -> None:
-        """Show the opening screen, with the trouble with the last choice; it opens a named model at once."""
+    def choose_model(self, *, is_first: bool = False) -> None:
+        """Show the opening screen."""
         from tui.screens.chooser import ChooserScreen
 
         self.clear_notifications()
-        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._take_choice)
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first), self._take_choice)
 
-    async def _choose_again(self, why: str) -> None:
-        await self._close_model(self.engine, self.start)
-        self.choose_model(is_first=True, trouble=why)
-        self._stop_waiting()
-
-    def _take_choice(self, opened: Opened | None) -> None:
+    def _take_choice(self, opened: tuple[Engine, ModelOutline] | None) -> None:
         if opened is not None:
-            start_work(self, partial(self._change_to, opened), "change model", is_alone=False)
+            start_work(self, partial(self._change_to, *opened), "change model", is_alone=False)
         elif self.main.stores is None:
             self.exit()
 
-    async def _change_to(self, opened: Opened, kept: Mapping[str, Any] | None = None) -> None:
-        """Close the present model and show another with the present sentence, view and the kept fields."""
+    async def _change_to(self, engine: Engine, outline: ModelOutline) -> None:
+        """Close the present model and show another with the present sentence and view."""
         main, shown, was_open = self.main, self.session.shown, self.main.stores is not None
         is_in_tree = main.focused is main.tree_widget
-        start = replace(self.start, model=opened.name)
+        start = self.start
         if was_open:
             text = self.start.text if shown.sentence in (None, OPENING_SENTENCE) else shown.sentence
             start = replace(start, text=text, head=None, epsilon=None, epsilon_before=shown.epsilon)
-        elif start.head is not None:
-            try:
-                opened.outline.layer(parse_head(start.head, opened.outline.stacks))
-            except EngineError as error:
-                self.notify(str(error), severity="warning")
-                start = replace(start, head=None)
-        self._awaits_model, self._model_name = True, opened.name
-        await self._close_model(opened.engine, start)
+        self._awaits_model = True
+        while len(self.screen_stack) > 1:
+            self.pop_screen()  # boxes are about the old model
+        await asyncio.to_thread(self._save)
+        self._saved_as = None
+        self.engine.close()
+        self.engine = engine
+        await main.make_views(engine, start)
         if self.views.can_show(shown.view):
             self.views.go_to(shown.view, takes_focus=not is_in_tree)
         main.fill_focus()
         self.refresh_bindings()
         opening: Future[ModelOutline] = Future()
-        opening.set_result(opened.outline)
-        start_work(self.views, partial(self._open, opening, start, kept), "open")
+        opening.set_result(outline)
+        start_work(self.views, partial(self._open, opening, start), "open")
         with suppress(EngineError):  # the list is a convenience
-            await asyncio.wrap_future(opened.engine.remember(opened.name))
-
-    async def _close_model(self, engine: Engine, start: Start) -> None:
-        while len(self.screen_stack) > 1:
-            self.pop_screen()  # boxes are about the old model
-        self.keep_state()
-        self._saved = self._sweep = None
-        self.engine.close()
-        self.engine = engine
-        await self.main.make_views(engine, start)
+            await asyncio.wrap_future(engine.remember())
 
     # --- keys, themes, help
 
@@ -436,10 +362,6 @@ class Explorer(TerminalApp):
         from tui.screens.check_screen import CheckScreen
 
         self.push_screen(CheckScreen(self.engine))
-
-    def action_next_theme(self) -> None:
-        """Take the next theme."""
-        self.action_choose_theme(next_theme(self.theme))
 
     def action_choose_theme(self, name: str) -> None:
         """Take a theme by its full name, and say which."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections import defaultdict
@@ -74,32 +73,28 @@ def check_keys(keys: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
     A binding with invalid keys keeps its own. When two bindings ask for one key, the first in the file gets it.
     """
-    known = every_binding()
-    wanted: dict[str, tuple[str, ...]] = {}
-    problems: list[str] = []
+    known, problems = every_binding(), list[str]()
+    parts = [{each.id for each in bindings_of(kind) if each.id is not None} for kind in classes_with_keys()]
+    anywhere = {name for name in known if name.startswith("app.")}
+    valid: dict[str, str] = {}
+    taken = {name: bound.keys for name, bound in known.items() if name not in keys}
     for name, written in keys.items():
-        if name in known:
-            pressed = Binding.make_bindings([Binding(written, "", "")] if written else [])
-            wanted[name] = tuple(each.key for each in pressed)
-        else:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else "attn-tui config --example lists all"
-            problems.append(f"no binding is called {name}; {hint}")
-    everywhere = {name for name in known if name.startswith("app.")}
-    together = [{each.id for each in bindings_of(kind) if each.id is not None} for kind in classes_with_keys()]
-    together = [everywhere, *(group - everywhere for group in together)]
-    taken: dict[str, tuple[str, ...]] = {name: bound.keys for name, bound in known.items() if name not in wanted}
-    for name, chosen in wanted.items():
-        beside = {other for group in together if name in group for other in group & taken.keys()}
+        if name not in known:
+            problems.append(f"no binding is called {name}; attn-tui config --example lists all")
+            continue
+        own = known[name].keys
+        chosen = tuple(each.key for each in Binding.make_bindings([Binding(written, "", "")])) if written else ()
+        beside = anywhere if name in anywhere else {one for part in parts if name in part for one in part - anywhere}
         clashes = (
             (key, other)
-            for other in sorted(beside)
-            for key in sorted(({*chosen} & {*taken[other]}) - ({*known[name].keys} & {*known[other].keys}))
+            for other in sorted(beside & taken.keys())
+            for key in sorted({*chosen} & {*taken[other]} - ({*own} & {*known[other].keys}))
         )
-        key, other = next(clashes, ("", ""))
-        taken[name] = known[name].keys if other else chosen
-        if other:
-            own = " ".join(map(readable, known[name].keys)) or "no key"
+        if clash := next(clashes, None):
+            key, other = clash
             said = f"{readable(key)} is taken by {other} ({known[other].description})"
-            problems.append(f"{name}: {said}; it keeps {own}")
-    return {name: ",".join(taken[name]) for name, chosen in wanted.items() if taken[name] == chosen}, problems
+            problems.append(f"{name}: {said}; it keeps {' '.join(map(readable, own)) or 'no key'}")
+        else:
+            valid[name] = ",".join(chosen)
+        taken[name] = own if clash else chosen
+    return valid, problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from tui.state.sentences import Sentences
 from tui.state.session import Session, Shown
 from tui.toolkit.application import beginning_of, start_work
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
+from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
 from tui.toolkit.screen import TerminalScreen
 from tui.views.guide import Guide
 from tui.views.sentence_input import SentenceInput
@@ -179,11 +180,11 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.session.follow(self._follow)
         await self.sentence_input.show_tokens(engine)
 
-    def show_model(self, outline: ModelOutline, report: Callable[[Progress], None]) -> Stores:
+    def show_model(self, outline: ModelOutline) -> Stores:
         """Show the tree of a model whose headers have been read, and make its stores."""
         from tui.state.stores import Stores
 
-        stores = Stores(self.engine, outline, self._draw_soon, report)
+        stores = Stores(self.engine, outline, self._draw_soon, self.report)
         self.views.open(stores)
         stores.maps.has_read = self._has_read
         self.top_line.show(model_line(outline))
@@ -236,19 +237,30 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         stores = self.stores
         assert stores is not None
         try:
-            labels = await asyncio.wrap_future(self.engine.labels(stores.report))
+            labels = await asyncio.wrap_future(self.engine.labels(self.report))
             names = {head: label.name for head, label in labels.items()}
             scores = {head: label.score for head, label in labels.items()}
             stores.labels = HeadLabels(names, is_known=True, scores=scores)
         except EngineError:
-            stores.report(DONE)
+            self.report(DONE)
         stores.arrived()
 
-    def advance(self, progress: Progress) -> None:
+    def report(self, progress: Progress) -> None:
+        """Pass on the progress of long work; may be called on any thread."""
+        self.post_message(ProgressReport(progress))
+
+    @on(SentenceProgress)
+    def _advance(self, event: SentenceProgress) -> None:
         """Show the progress of loading a model or reading a sentence, here and in the views that wait for it."""
-        if self.stores is not None:
-            progress = self.stores.advance(progress)
-        self.show_progress(progress)
+        self.show_progress(event.progress if self.stores is None else self.stores.advance(event.progress))
+
+    @on(ProgressReport)
+    def _show_report(self, event: ProgressReport) -> None:
+        self.show_progress(event.progress)
+
+    @on(Notice)
+    def _show_notice(self, event: Notice) -> None:
+        self.key_line.show_message(event.text)
 
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of long work, and nothing once it is done."""
@@ -479,7 +491,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if isinstance(sentence := self.stores.maps.sentence(self.session.shown), Sentence):
             self._has_read(sentence)  # known from before
 
-    def action_sentences(self, is_finding: bool = False) -> None:
+    def action_sentences(self) -> None:
         """List the sentences; a chosen one is read at once."""
         from tui.screens.sentences_screen import SentencesScreen
 
@@ -487,7 +499,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
             if text is not None:
                 self.read_sentence(text)
 
-        self.app.push_screen(SentencesScreen(self.sentences, is_finding=is_finding), take)
+        self.app.push_screen(SentencesScreen(self.sentences), take)
 
     # --- taking away
 
@@ -520,8 +532,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         hint, self._clipboard_hint = self._clipboard_hint, ""
         self.notify("\n".join(filter(None, (description, beginning_of(text), hint))), title="copied")
 
-    async def action_export(self, name: str = "") -> None:
-        """Open the export menu, or write to a named file; keys wait until the menu is open."""
+    async def action_export(self) -> None:
+        """Open the export menu; keys wait until it is open."""
         from tui.screens.export_screen import ExportScreen
 
         def take(chosen: tuple[Choice, Path, bool] | None) -> None:
@@ -532,7 +544,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if self.stores is None:
             self.key_line.show_message("no model is open yet")
             return
-        await self.app.push_screen(ExportScreen(self.exporting, name), take)
+        await self.app.push_screen(ExportScreen(self.exporting), take)
 
     async def _export(self, choice: Choice, path: Path, may_replace: bool) -> None:
         description = self.exporting.describe(choice.what)

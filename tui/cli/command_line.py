@@ -10,7 +10,7 @@ import warnings
 from dataclasses import replace
 from importlib import import_module
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -25,21 +25,13 @@ from tui.cli.options import (
     checked,
     comparing_options,
     complete_model,
-    complete_theme,
     engine_options,
     one_line_errors,
     take_options,
 )
-from tui.cli.standard_streams import (
-    ClosedStream,
-    ascii_reason,
-    exit_on_closed_pipe,
-    exit_on_interrupt,
-    guard_standard_streams,
-    unwritable,
-)
+from tui.cli.standard_streams import ClosedStream, guard_standard_streams, is_ascii_locale, unwritable
 
-COMMANDS = ("check", "completion", "config", "export", "info", "survey")
+COMMANDS = ("check", "config", "export", "info", "survey")
 """The commands beside the explorer; their modules are imported when one of them, or the help, is asked for."""
 
 
@@ -61,47 +53,8 @@ OF_SURVEYS = {"model", "head", "theme", "ascii_only"}
 """The parameters of `explore` that the explorer of a survey takes."""
 
 
-class WrongUsage(click.ClickException):
-    """A usage error in one line, which names the help to read."""
-
-    exit_code = 2
-
-    def __init__(self, error: click.UsageError, command: str | None = None) -> None:
-        name = error.ctx.info_name if error.ctx is not None else command
-        words = f"attn-tui {name}" if name in COMMANDS else "attn-tui"
-        said = " ".join(error.format_message().split()).rstrip(".")
-        parameter = getattr(error, "param", None)
-        if parameter is not None and error.ctx is not None:
-            source = error.ctx.get_parameter_source(str(parameter.name))
-            said = f"{parameter.envvar}: {said}" if source is ParameterSource.ENVIRONMENT else said
-        super().__init__(f"{said}; see {words} --help")
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Write the line."""
-        begin = self.message[:1] if self.message.startswith("ATTN_TUI") else self.message[:1].lower()
-        click.echo(f"attn-tui: {begin}{self.message[1:]}", err=True, file=file)
-
-
 class ExplorerGroup(click.Group):
     """A group whose first word is a model, unless it is a command."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Report wrong usage before a command in one line."""
-        try:
-            with exit_on_closed_pipe():  # the help is written here; click itself would exit with 1
-                return super().make_context(info_name, args, parent, **extra)
-        except click.UsageError as error:
-            raise WrongUsage(error) from error
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Report wrong usage of a command in one line."""
-        try:
-            with exit_on_closed_pipe(), exit_on_interrupt():  # click itself would exit with 1
-                return super().invoke(ctx)
-        except click.UsageError as error:
-            raise WrongUsage(error, ctx.invoked_subcommand) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all commands, without importing them."""
@@ -166,7 +119,6 @@ def command() -> None:
     "--theme",
     metavar="NAME",
     callback=checked(named_theme),
-    shell_complete=complete_theme,
     help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
 )
 @click.option("--no-history", is_flag=True, help="Do not read or keep typed sentences on disk.")
@@ -197,7 +149,7 @@ def explore(
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.cli.launch import launch, launch_survey
 
-    is_ascii = bool(ascii_reason()) if ascii_only is None else ascii_only
+    is_ascii = is_ascii_locale() if ascii_only is None else ascii_only
     if model is not None and os.path.isdir(os.path.expanduser(model)):
         from engine.surveys.survey_folder import SurveyFolder
 
@@ -242,11 +194,10 @@ def main() -> None:
     sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
     guard_standard_streams()
     try:
-        with exit_on_interrupt():
-            command()
+        command()
     except SystemExit as end:
         code = end.code
-    except OSError as error:  # in what click itself writes, such as the help
+    except OSError as error:  # of a standard stream; the rest is caught by `one_line_errors`
         code = 1
         with contextlib.suppress(OSError):
             sys.stderr.write(f"attn-tui: {unwritable(error)}\n")

@@ -1,4 +1,4 @@
-"""The commands beside the explorer: ``export``, ``check``, ``config``, ``info`` and ``completion``."""
+"""The commands beside the explorer: ``export``, ``check``, ``config`` and ``info``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import get_completion_class
 
 from engine.checkpoints.model_folders import clean_name
 from engine.values.heads import MATRICES, STACKS
@@ -23,9 +22,7 @@ from tui.cli.configuration import (
     ConfiguredCommand,
     config_file,
     current_config,
-    describe,
     example_file,
-    settings_in_force,
 )
 from tui.cli.options import (
     TABLE_OPTIONS,
@@ -159,15 +156,15 @@ def _report_problems() -> None:
 @click.option("--example", is_flag=True, help="Print a commented file with every setting and every key.")
 @one_line_errors
 def config(example: bool) -> None:
-    """Show what the file and the environment set, or an example of the file."""
+    """Show where the configuration file is and what is wrong in it, or an example of it."""
     if example:
         click.echo(example_file(), nl=False)
         return
     group = click.get_current_context().find_root().command
     assert isinstance(group, click.Group)
-    said, settings = settings_in_force(group.commands["explore"])
-    for line in describe(said, settings):
-        click.echo(line)
+    with group.commands["explore"].make_context("attn-tui", []):
+        said = current_config()
+    click.echo(f"{said.path}{'' if said.path.exists() else '  (not there yet; attn-tui config --example prints one)'}")
     wrong = said.all_problems()
     for problem in wrong:
         click.echo(f"attn-tui: {problem}", err=True)
@@ -204,22 +201,3 @@ def info() -> None:
     click.echo(f"{'devices':<18}{describe_devices()}")
     for memory in free_memories():
         click.echo(f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}")
-
-
-_COMPLETION = """Print the script that completes commands, options and models in a shell.
-
-\b
-bash  eval "$(attn-tui completion bash)"     in ~/.bashrc
-zsh   eval "$(attn-tui completion zsh)"      in ~/.zshrc
-fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
-"""
-
-
-@click.command(short_help="Print the completion script of a shell.", help=_COMPLETION)
-@click.argument("shell", type=any_case(("bash", "zsh", "fish")))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell."""
-    script = get_completion_class(shell)
-    assert script is not None
-    click.echo(script(context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

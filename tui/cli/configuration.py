@@ -5,9 +5,9 @@ The file is read before the first frame: this module imports little more than th
 
 from __future__ import annotations
 
-import difflib
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,6 @@ from textwrap import fill
 from typing import Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from engine.store.files import config_directory
 from engine.values.options import limit_threads
@@ -23,8 +22,6 @@ from tui.app.start import Config
 
 FILE_VARIABLE = "ATTN_TUI_CONFIG"
 """The environment variable that names another configuration file."""
-
-NO_KEY = "(no key)"
 
 WIDTH = 110
 """Cells of a line of comments."""
@@ -117,10 +114,7 @@ def read_config() -> Config:
         problems.append(f'{path}: keys stand in a table of their own: [keys], then tree.down = "n"')
         table = {}
     keys = {name: _joined(value) for name, value in _flat(table)}
-    for name in said.keys() - SETTINGS.keys():
-        near = difflib.get_close_matches(name.lower().replace("-", "_"), SETTINGS, 1)
-        hint = f"did you mean {near[0]}?" if near else EXAMPLE
-        problems.append(f"{path}: there is no setting {name}; {hint}")
+    problems += (f"{path}: there is no setting {name}; {EXAMPLE}" for name in said.keys() - SETTINGS.keys())
     return Config(path, {name: said[name] for name in SETTINGS if name in said}, keys, tuple(problems))
 
 
@@ -169,7 +163,7 @@ class ConfiguredCommand(click.Command):
             try:
                 parameter.process_value(probe, str(value))
             except click.BadParameter as error:
-                said = f"{config.path}: {name} = {_write(value)}"
+                said = f"{config.path}: {name} = {json.dumps(value, ensure_ascii=False, default=str)}"
                 problems.append(f"{said}: {error.message.partition('. ')[0].rstrip('.')}; it is not used")
             else:
                 defaults[str(parameter.name)] = str(value)
@@ -182,42 +176,6 @@ def current_config() -> Config:
     """Give the configuration of the running command."""
     config: Config = click.get_current_context().meta[_META]
     return config
-
-
-def settings_in_force(command: click.Command) -> tuple[Config, list[tuple[str, str, str]]]:
-    """Give the settings that are not the usual ones: name, value as in the file, and where it was set."""
-    from tui.toolkit.themes import short_theme
-
-    assert isinstance(command, ConfiguredCommand)
-    context = command.make_context("attn-tui", [])
-    config: Config = context.meta[_META]
-    found = []
-    for name, parameter in command.configurable().items():
-        source = context.get_parameter_source(str(parameter.name))
-        if source is not ParameterSource.DEFAULT:
-            value = context.params[str(parameter.name)]
-            origin = str(config.path) if source is ParameterSource.DEFAULT_MAP else SETTINGS[name].variable
-            found.append((name, _write(short_theme(value) if name == "theme" else value), origin))
-    return config, found
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def describe(config: Config, settings: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield a line for the file's path, for each setting and for each binding that is changed."""
-    state = "" if config.path.exists() else "  (not there yet; attn-tui config --example prints one)"
-    yield f"{'file':<12}{config.path}{state}"
-    for name, value, origin in settings:
-        yield f"{name:<12}{value:<14}  {origin}"
-    if config.keys:
-        from tui.app.keymap import readable
-
-        for name, keys in config.checked_keys()[0].items():
-            yield f"{'keys':<12}{name} = {' '.join(map(readable, filter(None, keys.split(',')))) or NO_KEY}"
 
 
 def example_file() -> str:

@@ -10,33 +10,12 @@ import click
 from engine.analysis.weights import proof_table
 from engine.service.engine import Engine
 from engine.store.export import format_of, text_of, write_table
-from engine.values.display_text import size
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
-from engine.values.outline import LayerProof, ModelOutline
+from engine.values.outline import LayerProof
 from engine.values.progress import Progress
 from tui.cli.status_line import StatusLine
 from tui.export.request import Export, Request
-
-
-def open_headless(engine: Engine, model: str, status: StatusLine) -> ModelOutline:
-    """Open a model, downloading it if necessary; `EngineError` when that cannot be done, or is interrupted."""
-    told: list[Progress] = []
-
-    def show(progress: Progress) -> None:
-        told[:] = [progress]
-        status.show(progress)
-
-    try:
-        return engine.open(model, show).result()
-    except KeyboardInterrupt:
-        if not told or told[0].unit != "bytes" or told[0].finished:
-            raise
-        engine.stop(1.0)  # so that no progress overwrites the message
-        raise EngineError(
-            f"stopped {told[0].activity}; {size(told[0].done)} of {size(told[0].total)} are here and are kept: "
-            "the same command goes on from there"
-        ) from None
 
 
 def run_export(model: str, request: Request, options: EngineOptions) -> None:
@@ -47,21 +26,15 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     request.check()
     engine = Engine(options)
     with StatusLine(sys.stderr) as status:
-        outline = open_headless(engine, model, status)
+        outline = engine.open(model, status.show).result()
         export = Export(engine, outline, request, status.show)
         engine.listener = status.say
         engine.watcher = status.show
         if request.output is not None:
             export.write(request.output, request.written_as)
         else:
-            try:
-                sys.stdout.writelines(text_of(export.pieces(), request.written_as))
-                sys.stdout.flush()
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                said = f"standard output cannot be written: {error.strerror}; choose a file with -o"
-                raise EngineError(said) from error
+            sys.stdout.writelines(text_of(export.pieces(), request.written_as))
+            sys.stdout.flush()
     left_out = [f"{layer.stack} {layer} is left out: {what}" for layer, what in export.left_out.items()]
     for notice in (*export.notices, *export.lacking, *left_out):
         click.echo(f"attn-tui: {notice}", err=True)
@@ -86,7 +59,7 @@ def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
             proofs.append(proof)
             status.show(progress)
 
-        open_headless(engine, model, status)
+        engine.open(model, status.show).result()
         engine.check(deliver).result()
     rows = [describe_proof(proof) for proof in proofs]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

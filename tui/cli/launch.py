@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.checkpoints.library_imports import IMPORT_LOCK
@@ -17,6 +17,7 @@ from tui.app.start import Start
 
 if TYPE_CHECKING:
     from engine.surveys.survey_folder import SurveyFolder
+    from tui.app.explorer import Explorer
     from tui.toolkit.application import TerminalApp
 
 SWITCH_SECONDS = 0.0005
@@ -32,16 +33,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     gc.disable()  # until the first head is on screen
     IMPORT_LOCK.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
-    engine = Engine(options)
-
-    def end(status: int) -> None:
-        engine.stop(LAST_SECONDS)
-        remove_partial_files()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)  # a normal exit waits for Textual's threads and for torch to be unloaded
-
-    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
+    run_explorer(Engine(options), start, theme=theme, ascii_only=ascii_only, ends_process=True)
 
 
 def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, ascii_only: bool) -> None:
@@ -58,39 +50,40 @@ def launch_survey(folder: SurveyFolder, head: str | None, *, theme: str | None, 
     _run(SurveyExplorer(folder, head, ascii_only=ascii_only), theme, is_restoring=True)
 
 
+def run_explorer(
+    engine: Engine, start: Start, *, theme: str | None, ascii_only: bool, ends_process: bool = False
+) -> None:
+    """Run the explorer on an engine until it is left; it may end the process with itself.
+
+    Raises
+    ------
+    EngineError : when the model cannot be opened, or there is no terminal.
+    SystemExit : when a signal ended the explorer.
+    """
+    _take_terminal("for files and pipes use: attn-tui export MODEL VIEW")
+    from tui.app.explorer import Explorer
+
+    app = Explorer(engine, start, ascii_only=ascii_only)
+    if ends_process:
+        app.on_first_head = _wake_collector
+        app.finish = partial(_end_process, app)
+    _run(app, theme, is_restoring=start.is_restoring)
+
+
 def _wake_collector() -> None:
     """Turn the garbage collector on, for objects made from now on."""
     gc.freeze()
     gc.enable()
 
 
-def run_explorer(
-    engine: Engine,
-    start: Start,
-    *,
-    theme: str | None,
-    ascii_only: bool,
-    started: Callable[[], None] = lambda: None,
-    end: Callable[[int], None] | None = None,
-) -> None:
-    """Run the explorer on an engine until it is left.
-
-    Raises
-    ------
-    EngineError : when the model cannot be opened, or there is no terminal.
-    SystemExit : when a signal ended the explorer and `end` is None.
-    """
-    _take_terminal("for files and pipes use: attn-tui export MODEL VIEW")
-    from tui.app.explorer import Explorer
-
-    app = Explorer(engine, start, ascii_only=ascii_only, started=started)
-
-    def finish() -> None:
-        if end is not None and app.unexpected_error is None and not app.failure:
-            end(app.return_code or 0)
-
-    app.finish = None if end is None else finish
-    _run(app, theme, is_restoring=start.is_restoring)
+def _end_process(app: Explorer) -> None:
+    """End the process, unless there is an error to print: a normal exit waits for Textual's threads and for torch."""
+    if app.unexpected_error is None and not app.failure:
+        app.engine.stop(LAST_SECONDS)
+        remove_partial_files()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(app.return_code or 0)
 
 
 def _run(app: TerminalApp, theme: str | None, *, is_restoring: bool) -> None:

@@ -17,7 +17,7 @@ from engine.store.files import write_log
 from engine.values.errors import EngineError
 from engine.values.options import DTYPES, EngineOptions, limit_threads
 from engine.values.views import Query
-from tui.cli.standard_streams import is_stream_error, unwritable
+from tui.cli.standard_streams import exit_on_interrupt, is_stream_error
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,9 +63,6 @@ def token_position(typed: str) -> int | str:
     raise EngineError("give the number of a token, from 0, or all (lens)")
 
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-
-
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the demo, the models in the local Hub cache and the folders here, or else files."""
     if incomplete.startswith((".", "/", "~")):
@@ -74,13 +71,6 @@ def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: s
     folders = (f"{each.name}/" for each in sorted(Path().iterdir()) if each.is_dir() and not each.name.startswith("."))
     found = [name for name in ("demo", *cached, *folders) if name.startswith(incomplete)]
     return [CompletionItem(name) for name in found] or [CompletionItem(incomplete, type="file")]
-
-
-def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the themes."""
-    from tui.toolkit.themes import every_theme
-
-    return [CompletionItem(name) for name in every_theme() if name.startswith(incomplete)]
 
 
 _AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
@@ -164,7 +154,6 @@ running_options = _decorator(
         "--device",
         default="auto",
         callback=check_device,
-        shell_complete=lambda *typed: [each for each in DEVICES if each.startswith(typed[-1])],
         help="auto, cpu, cuda, cuda:N or mps.",
     ),
     click.option(
@@ -210,15 +199,13 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, debug: bool, **arguments: Any) -> None:
         try:
-            command(**arguments)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            with exit_on_interrupt():  # click itself would exit with 1
+                command(**arguments)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            if debug:
+            if debug or (isinstance(error, OSError) and is_stream_error(error)):
                 raise
-            if isinstance(error, OSError) and is_stream_error(error):
-                click.echo(f"attn-tui: {unwritable(error)}", err=True)
-                sys.exit(1)
             message = str(error) if isinstance(error, EngineError) else write_log(error)
             click.echo(f"attn-tui: {' '.join(message.split())}", err=True)
             sys.exit(1)

@@ -75,15 +75,6 @@ def guard_standard_streams() -> None:
 
 
 @contextmanager
-def exit_on_closed_pipe() -> Iterator[None]:
-    """Exit quietly, with the signal's status, when nobody reads standard output any more."""
-    try:
-        yield
-    except BrokenPipeError:
-        sys.exit(128 + signal.SIGPIPE)
-
-
-@contextmanager
 def exit_on_interrupt() -> Iterator[None]:
     """Exit on ctrl+c with one line and the signal's status, as a shell expects."""
     try:
@@ -96,7 +87,7 @@ def exit_on_interrupt() -> Iterator[None]:
 
 def is_stream_error(error: OSError) -> bool:
     """Say whether an error comes from an open stream, and not from a file, which it would name."""
-    return error.filename is None and error.errno in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG)
+    return error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG)
 
 
 def unwritable(error: OSError) -> str:
@@ -104,13 +95,13 @@ def unwritable(error: OSError) -> str:
     return f"standard output cannot be written: {error.strerror or os.strerror(error.errno or 0)}"
 
 
-def ascii_reason() -> str:
-    """Give the variable by which the terminal shows only ASCII, such as ``LANG=C``; empty where none says so.
+def is_ascii_locale() -> bool:
+    """Say whether the terminal shows only ASCII, as ``LANG=C`` says.
 
     In the C locale Python itself sets ``LC_CTYPE`` to C.UTF-8 (PEP 538), which says nothing of the terminal.
     """
     for name in VARIABLES:
         value = os.environ.get(name)
         if value and (name, value) != ("LC_CTYPE", "C.UTF-8"):
-            return f"{name}={value}" if value in ("C", "POSIX") else ""
-    return ""
+            return value in ("C", "POSIX")
+    return False

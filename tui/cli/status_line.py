@@ -32,6 +32,7 @@ class StatusLine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._write("")
+        self._is_shown = False  # the engine's thread may still report
 
     def show(self, progress: Progress) -> None:
         """Show how far the work has come."""

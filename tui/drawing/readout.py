@@ -116,19 +116,11 @@ def _weight_line(block: PooledBlock, tokens: tuple[str, str], width: int) -> str
     return first_fitting(width, *filter(None, lines), *bare)
 
 
-def block_readout(
-    block: PooledBlock,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    width: int,
-    *,
-    drawn: str = "max",
-) -> str:
+def block_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name a block's largest weight, chance, mean and sum, its queries and keys, and the place of the largest.
 
     For differences it is the largest by size, with the weights of both maps, and no sum. Where room is short, chance
-    goes, words become shorter, then all but the largest and the mean go, then the one of them that is not ``drawn``
-    (``max`` or ``mean``), and tokens are cut.
+    goes, words become shorter, then all but the largest and the mean go, then the mean, and tokens are cut.
     """
     query, key = block.place
     queries, keys = (
@@ -145,7 +137,7 @@ def block_readout(
     else:
         said = [f"{largest}  {mean}  {' to '.join(map(write_weight, block.pair))}"]
     starts = [f"{each}  {places}" for each in said]
-    starts += [f"{largest}  {mean}  {short}", f"{largest if drawn == 'max' else mean}  {short}"]
+    starts += [f"{largest}  {mean}  {short}", f"{largest}  {short}"]
     tokens = query_tokens[query], key_tokens[key]
     lines = [_put_tokens((f"{start}  at {query}", f"→ {key}", ""), tokens, width) for start in starts]
     return next(filter(None, lines), starts[-1])

@@ -288,7 +288,7 @@ class ExportFiles:
         return f"{how_far}{said}, {size(place.stat().st_size)} in {place}"
 
     def _report(self, progress: Progress) -> None:
-        self._app.post_message(ProgressReport(progress))
+        self._views.post_message(ProgressReport(progress))
 
     async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
         """Collect what to write, and give the function that writes it on another thread and says how much it was."""

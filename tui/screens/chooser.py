@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -21,21 +20,12 @@ from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.progress import progress_text
 from tui.screens.modal import Modal
-from tui.screens.model_list import FoundList, beginning, enter_does
+from tui.screens.model_list import FoundList, enter_does
 from tui.toolkit.application import start_work
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ProgressReport
 from tui.widgets.field import Field
 from tui.widgets.line import Line
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A model that has been opened, by the name it was asked for, with an engine of its own."""
-
-    name: str
-    engine: Engine
-    outline: ModelOutline
 
 
 class ModelField(Field):
@@ -52,7 +42,7 @@ class ModelField(Field):
         return {
             "chooser.open": "Open",
             "chooser.leave": "Clear" if self.value else "Leave",
-            "chooser.complete": "Complete",
+            "box.next": "List",
             "chooser.down": "Next",
             "chooser.up": "Before",
             "chooser.help": "Help",
@@ -64,28 +54,23 @@ class ModelField(Field):
         return clean_name(self.value)
 
 
-class ChooserScreen(Modal[Opened | None]):
-    """Opens a model while the present one stays open; the result is None when nothing was chosen.
+class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
+    """Opens a model while the present one stays open.
+
+    The result is the model's engine and outline, or None when nothing was chosen.
 
     Parameters
     ----------
     engine : finds the models on this machine and makes the engine of the chosen one.
     is_first : whether leaving this screen ends the program.
-    trouble : why the model chosen before could not be used.
-    named : a name typed elsewhere, opened at once.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Stop, clear the field, or leave", id="chooser.leave"),
         Binding("q", "leave_at_once", "Leave, or stop", show=False, id="chooser.quit"),
-        Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
         Binding("question_mark,f1", "app.help", "Help: the keys", show=False, id="chooser.help"),
         Binding("slash", "search", "New search", show=False, id="chooser.search"),
         Binding("i", "field", "To the field", show=False, id="chooser.field"),
-        Binding(
-            "tab", "complete", "Complete the path or name, or to the list", False, id="chooser.complete", priority=True
-        ),
-        Binding("shift+tab", "field", "Back to the field", show=False, id="chooser.field_back", priority=True),
         Binding("enter", "open", "Open", id="chooser.open", priority=True),
         Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
         Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
@@ -97,7 +82,7 @@ class ChooserScreen(Modal[Opened | None]):
 
     closes_outside = False
 
-    def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "", named: str = "") -> None:
+    def __init__(self, engine: Engine, *, is_first: bool) -> None:
         super().__init__(name="opening a model")
         self._engine = engine
         self._is_first = is_first
@@ -105,11 +90,8 @@ class ChooserScreen(Modal[Opened | None]):
         self._is_downloading = False
         self._refused = ""
         self.field = ModelField()
-        self._named = named
         self.list = FoundList()
         self.heading_line = Line(classes="chooser-heading")
-        self._trouble = Static(trouble, markup=False, id="chooser-trouble")
-        self._trouble.display = bool(trouble)
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
@@ -121,18 +103,12 @@ class ChooserScreen(Modal[Opened | None]):
             yield self.field
             yield self.heading_line
             yield self.list
-            yield self._trouble
             yield self.state
 
     def on_mount(self) -> None:
-        """Look for models, and open a named one at once."""
+        """Look for models."""
         self.set_focus(self.field)
         start_work(self, self._look, "models")
-        if self._named:
-            with self.prevent(Input.Changed):
-                self.field.value = self._named
-            self.list.narrow(self.field.typed)
-            self._begin(self.field.typed)
 
     def on_resize(self) -> None:
         """Show the headings of the columns that fit."""
@@ -155,17 +131,6 @@ class ChooserScreen(Modal[Opened | None]):
         self._refused = ""
         self.list.narrow(self.field.typed)
         self._explain()
-        if self.field.typed:
-            start_work(self, partial(self._look_up, self.field.typed), "path")
-
-    async def _look_up(self, text: str) -> None:
-        try:
-            place = await asyncio.wrap_future(self._engine.look_up(text))
-        except EngineError:
-            return
-        if self.field.typed == text:
-            self.list.learn(place)
-            self._explain()
 
     @on(OptionList.OptionSelected)
     def action_open(self) -> None:
@@ -183,9 +148,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self._opening is not None or (name and name == self._refused):
             return
         self._refused = ""
-        complete, names = key_of(self.app, "chooser.complete"), self.list.names_begun(name)
-        does = enter_does(self.list.chosen, name, self.list.place, self._enter, complete, names)
-        self._say(does if name else "looking for models …")
+        self._say(enter_does(self.list.chosen, name, self._enter) if name else "looking for models …")
 
     @property
     def _enter(self) -> str:
@@ -212,31 +175,6 @@ class ChooserScreen(Modal[Opened | None]):
         self.action_field()
         self.field.offer_to_replace()
 
-    async def action_complete(self) -> None:
-        """Complete the path or name that is typed; where nothing follows it, go to the list, or back."""
-        text = self.field.typed
-        if self.focused is not self.field:
-            self.set_focus(self.field)
-        elif not text:
-            self.set_focus(self.list)
-        else:
-            start_work(self, partial(self._complete, text), "complete")
-
-    async def _complete(self, text: str) -> None:
-        try:
-            place = await asyncio.wrap_future(self._engine.look_up(text, "completion"))
-        except EngineError:
-            return
-        names = self.list.names_begun(text)
-        common = beginning((*place.completions, *names))
-        if self.field.typed != text:
-            return
-        if len(common) > len(text):
-            self.field.value = common
-            self.field.cursor_position = len(common)
-        elif not place.completions and (names or "/" not in text):
-            self.set_focus(self.list)
-
     def _begin(self, name: str) -> None:
         self._opening = self._engine.another(name)
         self.field.disabled = self.list.disabled = True
@@ -254,7 +192,7 @@ class ChooserScreen(Modal[Opened | None]):
                 self._stay(str(error))
         else:
             if self._opening is engine:
-                self.dismiss(Opened(name, engine, outline))
+                self.dismiss((engine, outline))
 
     def _stay(self, said: str) -> None:
         self._opening = None

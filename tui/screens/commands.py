@@ -69,7 +69,6 @@ ALSO_CALLED = {
     "less": ("smaller epsilon", "less epsilon"),
     "models": ("load model", "switch model"),
     "more": ("epsilon", "larger epsilon", "more epsilon"),
-    "next-theme": ("colours", "colors", "dark mode", "light mode"),
     "quit": ("exit",),
     "sentence": ("prompt", "edit sentence"),
     "sentences": ("history",),

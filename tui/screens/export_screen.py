@@ -54,7 +54,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     Parameters
     ----------
     exporting : what there is to write, and the last choice.
-    name : a file to write at once; a refused name stays in the line to be changed.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,12 +77,10 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         "export.close": "Back",
     }
 
-    def __init__(self, exporting: ExportFiles, name: str = "") -> None:
+    def __init__(self, exporting: ExportFiles) -> None:
         super().__init__()
         self._exporting = exporting
-        usual = replace(exporting.choice, what=What.VIEW) if name else exporting.choice
-        self._choice = exporting.fitting(choice_of(Path(name), usual, exporting.view))
-        self._asked_for = name
+        self._choice = exporting.fitting(exporting.choice)
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._list = Whats(
@@ -105,15 +102,10 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             yield self.message_line
 
     def on_mount(self) -> None:
-        """Put the cursor on the last choice, and write a named file at once."""
+        """Put the cursor on the last choice."""
         self.set_focus(self._list)
         self._list.highlighted = list(What).index(self._choice.what)
         self._suggest()
-        if self._asked_for:
-            with self.prevent(Input.Changed):  # it would clear the message
-                self._file.value = self._asked_for
-            self.set_focus(self._file)
-            self.call_later(self.action_write)
 
     @property
     def _is_naming(self) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ from rich.text import Text
 from textual.widgets.option_list import Option
 
 from engine.values.display_text import size
-from engine.values.found_models import GONE, FoundModel, Origin, Place
+from engine.values.found_models import GONE, FoundModel, Origin
 from tui.drawing.text import escape_text, fit_path
 from tui.widgets.menu import Menu
 
@@ -45,27 +43,23 @@ def closeness(text: str, name: str) -> int:
     return 2 if re.search(rf"(?<![^\W_]){re.escape(text)}", name) else WITHIN
 
 
-def can_be_a_name(text: str, place: Place | None) -> bool:
+def can_be_a_name(text: str) -> bool:
     """Say whether a text can be opened as it is, as a Hub id or a path.
-
-    Parameters
-    ----------
-    text : what is typed.
-    place : what is at that path; None until that is known.
 
     Examples
     --------
-    >>> can_be_a_name("gpt2", None), can_be_a_name("~/models/mine", None), can_be_a_name("tiny gpt", None)
+    >>> can_be_a_name("gpt2"), can_be_a_name("~/models/mine"), can_be_a_name("tiny gpt")
     (True, True, False)
     """
-    if HUB_ID.fullmatch(text) and not text.startswith("."):
-        return True
-    if place is not None:
-        return bool(place.kind)
-    return "/" in text or text.startswith((".", "~"))
+    return is_id(text) or "/" in text or text.startswith((".", "~"))
 
 
-def best_match(text: str, names: Sequence[str], place: Place | None) -> str | None:
+def is_id(text: str) -> bool:
+    """Say whether a text can be an id on the Hub."""
+    return HUB_ID.fullmatch(text) is not None and not text.startswith(".")
+
+
+def best_match(text: str, names: Sequence[str]) -> str | None:
     """Choose the name that a text means among those that hold it; None where the text itself is the name.
 
     A name typed in full wins. A text with a slash is an id or a path by itself. A single word searches the names,
@@ -75,14 +69,13 @@ def best_match(text: str, names: Sequence[str], place: Place | None) -> str | No
     ----------
     text : what is typed.
     names : in the order in which they are listed.
-    place : what is at that path; None until that is known.
 
     Examples
     --------
     >>> names = ("gpt2-medium", "distilgpt2", "openai/gpt2")
-    >>> best_match("med", names, None), best_match("gpt2", names, None), best_match("openai/gpt2-xl", names, None)
+    >>> best_match("med", names), best_match("gpt2", names), best_match("openai/gpt2-xl", names)
     ('gpt2-medium', 'openai/gpt2', None)
-    >>> best_match("gpt2", ("distilgpt2",), None), best_match("t2", ("distilgpt2",), None)
+    >>> best_match("gpt2", ("distilgpt2",)), best_match("t2", ("distilgpt2",))
     (None, 'distilgpt2')
     """
     if not text:
@@ -90,12 +83,10 @@ def best_match(text: str, names: Sequence[str], place: Place | None) -> str | No
     for exact in (text.__eq__, lambda name: name.casefold() == text.casefold()):
         if (found := next(filter(exact, names), None)) is not None:
             return found
-    is_name = can_be_a_name(text, place)
-    if not names or (is_name and ("/" in text or text.startswith((".", "~")))):
+    if not names or "/" in text or text.startswith((".", "~")):
         return None
     best = min(names, key=lambda name: closeness(text, name))
-    is_id = is_name and len(text) >= SHORTEST
-    return None if is_id and closeness(text, best) == WITHIN else best
+    return None if is_id(text) and len(text) >= SHORTEST and closeness(text, best) == WITHIN else best
 
 
 HEADINGS = {
@@ -113,31 +104,14 @@ NOT_HERE = "not on this machine"
 
 NONE_YET = "the Hub cache is empty; type an id, such as gpt2, to download a model"
 
-COLUMNS = ((7, 30), (11, 50), (9, 60), (12, 68))
-"""For size, type, layers × heads and last use: the column's width, and the width of the list from which it is shown."""
+COLUMNS = ((7, 30), (11, 50), (9, 60))
+"""For size, type and layers × heads: the column's width, and the width of the list from which it is shown."""
 
 
-def ago(seconds: float) -> str:
-    """Write how long ago something was.
-
-    Examples
-    --------
-    >>> ago(30), ago(7300), ago(86400 * 3), ago(86400 * 800)
-    ('just now', '2 h ago', '3 days ago', '2 years ago')
-    """
-    for unit, length in (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            number = int(seconds // length)
-            plural = "s" if number > 1 and unit not in ("h", "min") else ""
-            return f"{number} {unit}{plural} ago"
-    return "just now"
-
-
-def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
-    """Write the cells of a model's row: size, type, layers × heads, last use."""
+def cells(model: FoundModel) -> tuple[str, str, str]:
+    """Write the cells of a model's row: size, type, layers × heads."""
     shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
-    used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
-    return size(model.size) if model.size else "", escape_text(model.model_type), shape, used
+    return size(model.size) if model.size else "", escape_text(model.model_type), shape
 
 
 class FoundList(Menu):
@@ -147,7 +121,6 @@ class FoundList(Menu):
     ----------
     models : by name, in the order in which they are listed within their origin.
     typed : the text that narrows the list.
-    place : what is at the typed path; None until that is known.
     """
 
     def __init__(self) -> None:
@@ -155,10 +128,8 @@ class FoundList(Menu):
         self.models: dict[str, FoundModel] = {}
         self._cached: set[str] = set()
         self.typed = ""
-        self.place: Place | None = None
         self._begun_at: str | None = None
         self._is_all = False
-        self._now = time.time()
 
     @property
     def foot_keys(self) -> dict[str, str]:
@@ -179,14 +150,13 @@ class FoundList(Menu):
         self.fill()
 
     def add(self, found: Iterable[FoundModel]) -> None:
-        """Add models; one opened before keeps its place and takes size and last use from the cache."""
+        """Add models; one opened before keeps its place and takes its size from the cache."""
         for model in found:
             known = self.models.get(model.name)
             if model.origin is Origin.HUB:
                 self._cached.add(model.name)
             if known is not None and known.origin is not model.origin:
-                merged = replace(known, missing=model.missing, size=model.size or known.size)
-                model = replace(merged, last_used=max(model.last_used, known.last_used))
+                model = replace(known, missing=model.missing, size=model.size or known.size)
             self.models[model.name] = model
         self.fill()
 
@@ -214,18 +184,8 @@ class FoundList(Menu):
 
     def narrow(self, text: str) -> None:
         """Show the models whose name or type has all words of a text, and the text itself where it can be opened."""
-        self.typed, self.place = text.strip(), None
-        self._begun_at = None
+        self.typed, self._begun_at = text.strip(), None
         self.fill()
-
-    def learn(self, place: Place) -> None:
-        """Take what is at the typed path."""
-        self.place = place
-        self.fill()
-
-    def names_begun(self, text: str) -> tuple[str, ...]:
-        """List the names that begin with a text."""
-        return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
 
     def _shown(self) -> Iterator[FoundModel]:
         words = self.typed.casefold().split()
@@ -240,9 +200,9 @@ class FoundList(Menu):
         here = self.highlighted_option.id if self.highlighted_option is not None else None
         width = max(self.scrollable_content_region.width - 2, 10)
         shown = tuple(self._shown())
-        best = best_match(self.typed, [model.name for model in shown], self.place) or AS_TYPED
+        best = best_match(self.typed, [model.name for model in shown]) or AS_TYPED
         options: list[Option] = []
-        if self.typed and (best == AS_TYPED or can_be_a_name(self.typed, self.place)) and best != self.typed:
+        if self.typed and (best == AS_TYPED or can_be_a_name(self.typed)) and best != self.typed:
             options.append(Option(self._row_as_typed(width), id=AS_TYPED))
         origin: Origin | None = None
         for model in shown:
@@ -266,7 +226,7 @@ class FoundList(Menu):
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
-        beside = _beside(cells(model, self._now), width)
+        beside = _beside(cells(model), width)
         room = width - cell_len(beside)
         name = set_cell_size(fit_path(model.name, room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
@@ -275,7 +235,7 @@ class FoundList(Menu):
     def heading(self) -> Text:
         """Write the headings of the columns."""
         width = max(self.scrollable_content_region.width - 2, 10)
-        beside = _beside(("size", "type", "L × H", "last used"), width)
+        beside = _beside(("size", "type", "L × H"), width)
         return Text("model".ljust(width - cell_len(beside)) + beside, "dim")
 
 
@@ -288,69 +248,22 @@ def _beside(texts: Sequence[str], width: int) -> str:
     )
 
 
-OFFLINE = "HF_HUB_OFFLINE keeps"
-
-LISTED = 8
-"""How many completions of a path are listed."""
-
-
-def enter_does(
-    model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str, names: Sequence[str] = ()
-) -> str:
+def enter_does(model: FoundModel | None, name: str, enter: str) -> str:
     """Say what Enter would do.
 
     Parameters
     ----------
     model : the one under the cursor; None where that is the typed text.
     name : its name, or the typed text.
-    place : what is at the typed path, once that is known.
-    enter, tab : the keys that open and that complete.
-    names : of listed models that begin with the typed text.
+    enter : the key that opens.
     """
-    if model is None:
-        return _with_text(name, place, enter, tab, names)
+    if model is None and is_id(name):
+        return f"{name} is not listed: {enter} opens a folder of that name, or downloads it from the Hub"
+    if model is None or not model.missing:
+        return f"{enter} opens {name}"
     if model.missing == NOT_HERE:
-        downloads = f", and {OFFLINE} it from being downloaded" if _is_offline() else f": {enter} downloads it"
-        return f"{name} is {NOT_HERE}{downloads}"
-    if model.missing:
-        if model.missing == GONE:
-            return f"{name} is gone; {enter} looks again"
-        goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
-        if not name.startswith("/") and _is_offline():
-            goes_on = f"{OFFLINE} the rest from being downloaded"
-        return f"{name} is not complete: {model.missing}; {goes_on}"
-    return f"{enter} opens {name}"
-
-
-def _is_offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-
-
-def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
-    completions = _listed(place, tab)
-    if place is not None and place.is_empty and place.kind == "file":
-        return f"{text} is a file; give the folder with config.json, or a .gguf file"
-    if place is not None and place.is_empty:
-        return f"the folder {text} holds no model" + (f"; {completions}" if completions else "")
-    if place is not None and place.kind:
-        return f"{enter} opens the {place.kind} {text}"
-    if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
-        return completions or f"{text} is neither a path here nor a Hub id"
-    if _is_offline():
-        return f"{text} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
-    more = beginning((*(() if place is None else place.completions), *names))
-    goes_on = f"; {tab} completes: {more}" if len(more) > len(text) else ""
-    return f"{text} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"
-
-
-def _listed(place: Place | None, tab: str) -> str:
-    every = place.completions if place is not None else ()
-    names = [each.rstrip("/").rpartition("/")[2] for each in every[:LISTED]]
-    return f"{tab} completes: {'  '.join(names)}{'  …' * (len(every) > LISTED)}" if every else ""
-
-
-def beginning(texts: Sequence[str]) -> str:
-    """Give the longest common beginning of some texts."""
-    first, last = min(texts, default=""), max(texts, default="")
-    place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-    return first[:place]
+        return f"{name} is {NOT_HERE}: {enter} downloads it"
+    if model.missing == GONE:
+        return f"{name} is gone; {enter} looks again"
+    goes_on = "tries it" if name.startswith("/") else "downloads what is missing"
+    return f"{name} is not complete: {model.missing}; {enter} {goes_on}"

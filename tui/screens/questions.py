@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from glob import escape, glob
 
 from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
@@ -74,7 +72,7 @@ class WhereTo(QuestionOfModel):
         self._measures = (*by_spread(self._stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
         named = (*(f"measure {name}" for name in self._measures), *(f"{THEME}{name}" for name in themes))
-        every = (*places, *self._by_name, *named, "against", *self._off.names, "token", "vs")
+        every = (*places, *self._by_name, *named, "against", *self._off.names)
         self.names = tuple(dict.fromkeys(every))
 
     def typed(self, text: str) -> str:
@@ -90,13 +88,7 @@ class WhereTo(QuestionOfModel):
         return "" if text else f"{head}  {head.layer}.{head.head}  h{head.head}  ranks · {self._completes}"
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List the heads, places and commands that a text may become, or files and folders after a word that takes one.
-
-        A slash at the end of a folder lists what is in it.
-        """
-        word, _, behind = text.partition(" ")
-        if behind and word in ("open", "vs", "export"):
-            return tuple(f"{word} {path}" for path in sorted(glob(f"{escape(os.path.expanduser(behind))}*")))
+        """List the heads, places and commands that a text may become."""
         if not self._off.takes(text):
             begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
             heads = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
@@ -112,29 +104,21 @@ class WhereTo(QuestionOfModel):
             return
         if self._off.takes(typed):
             self._off.answer(typed)
-        elif word == "open" and behind:
-            self._run(f"app.models({behind!r})")
-        elif word == "vs":
-            self._run(f"app.compare_with({behind!r})")
-        elif word == "export" and behind:
-            self._run(f"screen.export({behind!r})")
         elif word == THEME.strip():
-            self._run(f"app.choose_theme({self._theme(behind.lower())!r})")
+            theme = self._theme(behind.lower())
+            self._views.app.call_later(self._views.run_action, f"app.choose_theme({theme!r})")
         elif is_condition(typed):
             self._filter(typed)
         elif word == "against":
             self._session.change(against=behind or None)
-        elif word in ("epsilon", "energy", "ε"):
+        elif word == "epsilon":
             self._session.change(epsilon=_epsilon(behind))
-        elif word in ("distance", "delta", "δ") and behind:
+        elif word == "distance" and behind:
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
         elif word == "measure":
             show_measure(self._views, behind)
         elif typed.lower() in self._measures:
             show_measure(self._views, typed)
-        elif word == "token" and behind:
-            self._views.app.call_later(self._views.attention.heatmap.go_to_token, self._token(behind))
-            self._go("attention")
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, selected, ()))
             self._go(word)
@@ -151,20 +135,6 @@ class WhereTo(QuestionOfModel):
         if theme is None:
             raise EngineError(f"no such theme; {self._completes} the name")
         return theme
-
-    def _token(self, text: str) -> int:
-        """Read the number of a token; `EngineError` when the sentence has no such token, or there is none."""
-        pooled = self._views.attention.heatmap.pooled
-        if pooled is None:
-            raise EngineError("there is no map yet to move on")
-        last = len(pooled.query_tokens) - 1
-        if not (text.isdecimal() and len(text) < len(str(MOST_TOKENS)) and int(text) <= last):
-            raise EngineError(f"the tokens of the sentence are 0 to {last}")
-        return int(text)
-
-    def _run(self, action: str) -> None:
-        """Run an action once the prompt is closed."""
-        self._views.app.call_later(self._views.run_action, action)
 
     def _go(self, place: Head | str) -> None:
         self._views.post_message(PlaceWanted(place))

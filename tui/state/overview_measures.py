@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
-from engine.values.views import HEAD_PARTS, HEADS, OVERVIEW, RANK_MEASURES, Query, parts_of
+from engine.values.views import HEAD_PARTS, HEADS, RANK_MEASURES, Query, parts_of
 from tui.state.session import Shown
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 MEASURES = tuple(name for group in GROUPS.values() for name in group)
 
-_RANKS = tuple(dict.fromkeys(measure for _, measure in RANK_MEASURES.values()))
+RANKS = tuple(dict.fromkeys(measure for _, measure in RANK_MEASURES.values()))
+"""The measures of singular values, without a matrix."""
 
-NAMES = (*_RANKS, *MEASURES)
+NAMES = (*RANKS, *MEASURES)
 """The names of all measures: those of the ranks, without a matrix, and those of the overview."""
 
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
@@ -58,19 +59,6 @@ def overview_fields(overview: str) -> dict[str, str]:
     return {"mapped": matrix.lower(), "measure": measure}
 
 
-def next_measure(shown: Shown, step: int) -> dict[str, str]:
-    """Give the fields that show the measure some places on, in the overview if that is the view, else in the ranks.
-
-    Examples
-    --------
-    >>> next_measure(Shown(measure="energy_rank"), -1), next_measure(Shown(view="ranks", measure="energy_rank"), 1)
-    ({'mapped': 'ov_overlap'}, {'measure': 'numerical_rank'})
-    """
-    if shown.view == OVERVIEW:
-        return overview_fields(MEASURES[(MEASURES.index(shown.overview) + step) % len(MEASURES)])
-    return {"measure": _RANKS[(_RANKS.index(shown.measure) + step) % len(_RANKS)]}
-
-
 def named_measure(name: str) -> dict[str, str]:
     """Give the fields that show a measure by its name or an unambiguous part of it.
 
@@ -89,7 +77,7 @@ def named_measure(name: str) -> dict[str, str]:
         raise EngineError(f"measure takes one name: {', '.join(found[:4])}")
     if not found:
         raise EngineError(f"there is no measure '{typed}'; name one, such as qk_stable_rank or induction")
-    return {"measure": found[0]} if found[0] in _RANKS else overview_fields(found[0])
+    return {"measure": found[0]} if found[0] in RANKS else overview_fields(found[0])
 
 
 def next_group(measure: str) -> str:

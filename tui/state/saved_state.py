@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +25,6 @@ MODELS = 100
 
 LONGEST = 20_000
 """Characters of the longest sentence that is remembered."""
-
-LEAVING = 0.1
-"""Seconds that quitting waits for a write."""
 
 
 def model_key(model: str, revision: str | None) -> str:
@@ -81,32 +76,12 @@ def _known(name: str, outline: ModelOutline) -> Head | None:
     return head
 
 
-class SavedState:
-    """The file of one model, by its key; it is written on another thread, as a network disk may be slow."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-        self._said: dict[str, Any] = {}
-        self._writer: threading.Thread | None = None
-
-    def keep(self, shown: Shown) -> None:
-        """Write what is shown if it has changed, unless the last write is still going on."""
-        said = self._said | _saved_fields(self._key, shown)
-        if said != self._said and not (self._writer and self._writer.is_alive()):
-            self._said = said
-            self._writer = threading.Thread(target=remember, args=(self._key, said), daemon=True)
-            self._writer.start()
-
-    def finish(self, shown: Shown) -> None:
-        """Write what is shown before the program ends."""
-        for _ in range(2):
-            if self._writer is not None:
-                self._writer.join(LEAVING)
-            self.keep(shown)
+def save_shown(key: str, shown: Shown) -> None:
+    """Write what is shown of a model; while the whole model is selected, the head saved before stays."""
+    remember(key, _read(place_of(key)) | _saved_fields(key, shown))
 
 
 def _saved_fields(model: str, shown: Shown) -> dict[str, Any]:
-    """Give the fields to save; while the whole model is selected, the head saved before stays."""
     text, selected = shown.sentence or "", shown.selected
     return {
         "model": model,
@@ -144,17 +119,6 @@ def recall_choice(name: str) -> str | None:
 def remember_choice(name: str, choice: str) -> None:
     """Save a person's choice."""
     _write(choice_file(name), {name: choice})
-
-
-def trouble() -> str:
-    """Say why nothing can be saved; empty if it can."""
-    folder = state_directory()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return f"cannot save where you are: {folder} cannot be written: {error.strerror or error}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from engine.store.history import SentenceStore, history_file
@@ -113,15 +113,3 @@ class Sentences:
             return typed
         self._back = back
         return self._above[back - 1] if back else self._draft
-
-
-def find_sentences(sentences: Iterable[str], wanted: str) -> tuple[str, ...]:
-    """Find the sentences that contain every word of a text, in upper or lower case.
-
-    Examples
-    --------
-    >>> find_sentences(["The cat", "a dog", "cats and dogs"], "CAT d")
-    ('cats and dogs',)
-    """
-    words = wanted.casefold().split()
-    return tuple(each for each in sentences if all(word in each.casefold() for word in words))

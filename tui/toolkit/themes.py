@@ -160,12 +160,6 @@ def known_theme(name: str | None) -> str | None:
     return full if full in OWN or full in BUILTIN_THEMES else None
 
 
-def next_theme(name: str) -> str:
-    """Return the next of our own themes."""
-    names = list(OWN)
-    return names[(names.index(name) + 1) % len(names)] if name in OWN else names[0]
-
-
 def palette_of(theme: Theme) -> str:
     """Return the name of a theme's colours of maps; most themes name none."""
     return theme.variables.get(PALETTE, "magma")

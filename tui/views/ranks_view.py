@@ -17,7 +17,7 @@ from tui.drawing.facts import distance_text, subject_of
 from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, Title, layer_part
-from tui.state.overview_measures import epsilon_after, next_group, next_measure, overview_fields
+from tui.state.overview_measures import MEASURES, RANKS, epsilon_after, next_group, overview_fields
 from tui.state.session import Shown
 from tui.state.spectra_store import measure_named
 from tui.state.stores import Stores
@@ -129,7 +129,11 @@ class RanksPane(Pane):
 
     def action_measure(self, step: int) -> None:
         """Show the next or previous measure; in the overview, of that."""
-        self.session.change(**next_measure(self.session.shown, step))
+        shown = self.session.shown
+        if shown.view == OVERVIEW:
+            self.session.change(**overview_fields(MEASURES[(MEASURES.index(shown.overview) + step) % len(MEASURES)]))
+        else:
+            self.session.change(measure=RANKS[(RANKS.index(shown.measure) + step) % len(RANKS)])
 
     def action_matrix(self) -> None:
         """Show the same measure of the next matrix in the overview, or the first of patterns or circuits."""

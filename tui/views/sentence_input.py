@@ -45,7 +45,6 @@ class SentenceInput(Field):
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
         Binding("ctrl+u", "delete_left_all", "Clear up to the cursor", id="sentence.clear"),
-        Binding("ctrl+r", "screen.sentences(True)", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
     foot_keys: ClassVar[dict[str, str]] = {
@@ -53,7 +52,6 @@ class SentenceInput(Field):
         "sentence.leave": "Back",
         "sentence.older": "Earlier",
         "sentence.clear": "Clear",
-        "sentence.find": "Find",
     }
 
     leaving = "screen.leave_sentence"

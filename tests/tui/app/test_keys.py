@@ -38,10 +38,10 @@ async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box_that_hav
         "4 i": "⏎ Read it  esc Back  ↑ Earlier  ^u Clear  ^r Find",
         "escape e": "⏎ Write  → Format  tab Name  esc Back  ? Help",
         "tab": "⏎ Write  tab Name  esc Back",
-        "escape escape S": "⏎ Show  / Find  d Forget  esc Back  ? Help",
+        "escape escape S": "⏎ Show  d Forget  esc Back  ? Help",
         "escape question_mark": "/ Search  esc Close",
         "/": "⏎ Keep  esc All keys",
-        "escape escape B": "⏎ Open  esc Leave  tab Complete  ↓ Next  ↑ Before  f1 Help",
+        "escape escape B": "⏎ Open  esc Leave  tab List  ↓ Next  ↑ Before  f1 Help",
         "escape ctrl+p": "⏎ Do it  esc Back",
     }
     async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (_, pilot):
@@ -55,7 +55,7 @@ async def test_the_foot_shows_the_keys_of_the_view_the_field_or_the_box_that_hav
 
 async def test_ctrl_c_leaves_a_field_and_not_the_program_and_copies_a_selection(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        for keys in ("i ctrl+u", "w slash", "w w slash", "slash", "colon", "? slash", "S slash", "B", "ctrl+p"):
+        for keys in ("i ctrl+u", "w slash", "w w slash", "slash", "colon", "? slash", "B", "ctrl+p"):
             await type_keys(pilot, *keys.split(), "a")
             field = app.focused
             assert isinstance(field, Input), keys

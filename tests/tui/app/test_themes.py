@@ -26,12 +26,12 @@ COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0
 """Sets a colour of text or background."""
 
 
-async def test_a_key_goes_through_the_themes_and_the_last_one_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_themes_are_chosen_by_name_and_the_last_one_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     async with explorer("", start=Start("demo", text=TEXT, is_restoring=True)) as (app, pilot):
         seen, legends = [app.theme], set()
         await type_keys(pilot, "3")
-        for _ in OWN:
+        for name in ("light", "colour-blind", "colour-blind-light", "ansi", "dark"):
             # the colours of the map, and of what explains them, are the theme's
             await until(pilot, lambda: repr(app.views.attention.legend_line.shown) not in legends)
             legends.add(repr(app.views.attention.legend_line.shown))

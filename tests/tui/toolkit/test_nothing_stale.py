@@ -17,7 +17,7 @@ from tui.app.start import Start
 WALK = (
     *"wljmsM1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
     "unbound:app.tree", *"2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape",
-    *"3zjTjlkT", "unbound:heatmap.pooling", *"l", "right_square_bracket", *"PCljhCAl", "right_curly_bracket", *"jA",
+    *"3zjTjlkTl", "right_square_bracket", *"PCljhCAl", "right_curly_bracket", *"jA",
     "unbound:app.tree", *"Gix",
 )  # fmt: skip
 """Keys that change everything there is to change."""

@@ -1,4 +1,4 @@
-"""The attention heatmap as a terminal shows it: sizes, terminals, tokens, the cursor, zoom and pooling."""
+"""The attention heatmap as a terminal shows it: sizes, terminals, tokens, the cursor and zoom."""
 
 from __future__ import annotations
 
@@ -291,21 +291,19 @@ async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> N
         assert app.said[-1] == "each cell is a single weight"
 
 
-async def test_cells_show_the_largest_weight_or_the_mean_of_another_head_too() -> None:
+async def test_cells_show_the_largest_weight_of_another_head_too() -> None:
     shown = attention(200)
     async with heatmap_of(shown, size=(60, 18)) as (app, pilot):
         block = shown.weights[16:32, :16]
         await pilot.press("down")
         assert app.moves[-1] == (16, 0, float(block.max()))
-        await press(pilot, "unbound:heatmap.pooling")
-        assert app.heatmap.legend(60).plain.startswith("mean of 16×16")
-        assert app.moves[-1][2] == pytest.approx(float(block.mean(dtype=np.float64)), rel=1e-5)
+        assert app.heatmap.legend(60).plain.startswith("max of 16×16")
         assert f"mean {block.mean():.4f}" in app.heatmap.readout()
         await pilot.press(">", ">")
         cursor = app.heatmap.cursor
         await show(pilot, attention(200, seed=1))
         assert (app.block, app.heatmap.cursor) == (4, cursor)
-        assert app.heatmap.legend(60).plain.startswith("mean of 4×4")
+        assert app.heatmap.legend(60).plain.startswith("max of 4×4")
 
 
 async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
