@@ -1,10 +1,12 @@
-"""The palette: views, measures, commands and themes by name."""
+"""The palette: heads, views, measures, commands and themes by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -16,18 +18,27 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from engine.values.errors import EngineError
+from engine.values.heads import Head, head_text
 from engine.values.views import meaning
 from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of, show_measure
 from tui.screens.modal import Modal
 from tui.state.overview_measures import NAMES
-from tui.state.places import view_names
+from tui.state.places import example, parse_place, view_names
+from tui.state.tree_search import is_condition, is_name
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme
 from tui.views.switcher import Views
 from tui.widgets.field import Field
 from tui.widgets.menu import Choices
+
+MOST = 40
+"""How many heads are offered: more than fit the screen, few of the thousands that a model can have."""
+
+NAMED = 10
+"""How well a head fits that is named by number or stack: better than any command."""
 
 Found = tuple[int, str, Callable[[], object]]
 """How well something fits, how it is written, and what runs when it is taken."""
@@ -57,10 +68,12 @@ class Palette(Modal[None]):
     def __init__(self, screen: Screen[Any], views: Views | None) -> None:
         super().__init__(name="palette")
         self._views = views
+        self._stores = None if views is None else views.stores
         self._listed = list(commands_on(screen))
         self._every = [*self._listed, *self._others()]
         self._found: list[Found] = []
-        self._field = _Words(placeholder="what a key does, a view, a measure or a theme", name="palette")
+        head = "L0H0" if self._stores is None else str(example(self._stores.outline))
+        self._field = _Words(placeholder=f"{head}, a label, or what a key does", name="palette")
         self._list = _Matches()
 
     def compose(self) -> ComposeResult:
@@ -84,16 +97,16 @@ class Palette(Modal[None]):
         self._fill(event.value.strip())
 
     def _fill(self, typed: str) -> None:
-        """List what fits a text, the best first; what fits alike stays in the order of the help."""
+        """List what fits a text, the best first; of what fits alike, commands come first, in the order of the help."""
         if typed:
-            self._found = sorted(self._commands(typed), key=lambda each: each[0], reverse=True)
+            found = [*self._commands(typed), *self._heads(typed)]
+            self._found = sorted(found, key=lambda each: each[0], reverse=True)
         else:
             self._found = [(0, _written(each), each.run) for each in self._listed]
         texts = [Text(written) for _, written, _ in self._found]
         for text in texts:
             text.highlight_words([typed], "bold underline", case_sensitive=False)
-        none = f"nothing matches {quote_text(typed)}; {key_of(self.app, 'palette.leave')} goes back"
-        options = [Option(text) for text in texts] or [Option(Text(none), disabled=True)]
+        options = [Option(text) for text in texts] or [Option(Text(self._why_none(typed)), disabled=True)]
         self._list.clear_options().add_options(options)
         self._list.highlighted = 0 if texts else None
 
@@ -104,6 +117,36 @@ class Palette(Modal[None]):
             name = max(fits, key=fits.__getitem__)
             if fits[name]:
                 yield fits[name], _written(replace(each, name=name), typed), each.run
+
+    def _heads(self, typed: str) -> Iterator[Found]:
+        """Offer the heads and layers that a text may mean: the named one first, the heads of a named layer last."""
+        if self._views is None or self._stores is None:
+            return
+        outline, labels, shown = self._stores.outline, self._stores.labels, self._views.session.shown
+        named: tuple[Head, ...] = ()
+        with suppress(EngineError):
+            place = parse_place(typed, outline, shown.selected, ())
+            named = (place,) if isinstance(place, Head) else ()
+        found = () if is_condition(typed) else self._stores.found(typed, shown)
+        inside = (head for layer in named if layer.is_layer for head in outline.layer(layer).head_names())
+        every = chain(named, found, inside)
+        for head in islice(dict.fromkeys(every), MOST):
+            label = labels.of(head)
+            is_named = any(map(str.isdigit, typed)) or typed.lower() in head.stack
+            written = " · ".join(filter(None, (head_text(head, outline.stacks), label)))
+            yield NAMED if is_named else fit_of(typed, "", label), written, partial(self._go, head)
+
+    def _go(self, place: Head | str) -> None:
+        if self._views is not None:
+            self._views.post_message(PlaceWanted(place))
+
+    def _why_none(self, typed: str) -> str:
+        if self._views is not None and self._stores is not None and is_name(typed):
+            try:
+                parse_place(typed, self._stores.outline, self._views.session.shown.selected, ())
+            except EngineError as error:
+                return str(error)
+        return f"nothing matches {quote_text(typed)}; {key_of(self.app, 'palette.leave')} goes back"
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
@@ -117,9 +160,9 @@ class Palette(Modal[None]):
     def _others(self) -> Iterator[Command]:
         """Yield the commands that have no key here: views, what the active view does, measures and themes."""
         known = {word for each in self._listed for word in (each.name, each.description)}
-        if self._views is not None and self._views.stores is not None:
-            names, go = view_names(is_comparing=self._views.is_comparing), self._views.post_message
-            views = [Command(name, f"{name.capitalize()} view", (), partial(go, PlaceWanted(name))) for name in names]
+        if self._views is not None and self._stores is not None:
+            names = view_names(is_comparing=self._views.is_comparing)
+            views = [Command(name, f"{name.capitalize()} view", (), partial(self._go, name)) for name in names]
             for each in (*views, *commands_in_view(self._views)):
                 if known.isdisjoint((each.name, each.description)):
                     known |= {each.name, each.description}

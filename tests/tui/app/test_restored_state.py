@@ -27,13 +27,12 @@ def restoring(model: Path | str, **asked: Any) -> AbstractAsyncContextManager[tu
     return explorer(model, start=Start(str(model), is_restoring=True, **asked))
 
 
-async def test_what_a_killed_session_left_is_restored_if_the_model_has_it(tiny_copy: TinyModel) -> None:
+async def test_what_a_session_left_is_restored_if_the_model_has_it(tiny_copy: TinyModel) -> None:
     model = tiny_copy("llama")
     place = place_of(model_key(str(model), None))
     async with restoring(model) as (app, pilot):
         await press(pilot, *"P]P1")
-        app.keep_state()  # what the clock does every other second
-        await until(pilot, place.exists)
+        await app.action_quit()
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H0,decoder.L0H1" in said
     missing = {"decoder.L0H0,": "decoder.L77H0,nonsense,", '"decoder.L0H1"': '"decoder.L9H2"', "spectra": "old view"}

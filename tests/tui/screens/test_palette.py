@@ -1,7 +1,8 @@
-"""The palette: views, commands and themes by their names."""
+"""The palette: heads, views, commands and themes by their names."""
 
 from __future__ import annotations
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -24,8 +25,14 @@ async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
     return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
 
 
-async def test_the_palette_goes_to_views_and_runs_commands(tiny_model: TinyModel) -> None:
+async def test_the_palette_goes_to_heads_and_views_and_runs_commands(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "1.2"))[0] == "L1H2"
+        await press(pilot, "enter")
+        assert app.session.shown.selected == Head("decoder", 1, 2)
+        assert (await search(app, pilot, "0.3"))[0] == "L0H3"
+        await press(pilot, "escape")
+        assert app.screen is app.screen_stack[0]
         assert "Circuits  (4)" in await search(app, pilot, "circuits")
         await press(pilot, "enter")
         assert app.views.active.view == "circuits"
@@ -55,9 +62,10 @@ CALLED = {
 """What is typed into the palette, and what it offers first."""
 
 
-async def test_the_palette_puts_exact_names_first(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        for typed, first in CALLED.items():
+@pytest.mark.parametrize(("kind", "called"), [("llama", CALLED), ("t5", {"cross": "cross L0"})])
+async def test_the_palette_puts_exact_names_first(tiny_model: TinyModel, kind: str, called: dict[str, str]) -> None:
+    async with explorer(tiny_model(kind)) as (app, pilot):
+        for typed, first in called.items():
             found = await search(app, pilot, typed)
             assert found[0] == first
             assert len(set(found)) == len(found), typed
