@@ -16,10 +16,7 @@ from textual.strip import Strip
 
 from tests.exporting import attn_tui, exported, refusal
 from tests.opening import ROOT
-from tests.tui.explorer import explorer, press, settle, type_keys
-from tests.tui.painted import good_terminal
-from tui.app.explorer import OPENING_SENTENCE
-from tui.export.pictures import Picture, picture_in_glyphs, picture_of
+from tui.export.pictures import svg_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
@@ -141,27 +138,9 @@ def test_a_variable_that_an_option_does_not_take_is_named() -> None:
     assert "attn-tui: ATTN_TUI_ENERGY: Invalid value for '--energy'" in done.stderr
 
 
-async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
-    async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
-        await press(pilot, "3")
-        before = picture_of(app.views.active).as_ansi(app.console)
-        assert "▓" not in before
-        assert "▓" in picture_in_glyphs(app.views.active).as_text()
-        assert picture_of(app.views.active).as_ansi(app.console) == before
-        await press(pilot, "w")
-        assert "▓" in picture_in_glyphs(app.views.active).as_text()
-        for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
-            await type_keys(pilot, "unbound:app.next_theme")
-        await settle(pilot)
-        assert not app.failure
-        await press(pilot, "y")
-        assert app.clipboard == exported("demo", "ranks", "--head", "L1H0", "--matrix", "QK")[0]["stable_rank"]
-
-
 def test_a_picture_leaves_the_terminals_colours_as_they_are() -> None:
     style = Style.parse("#005f87 on #d7d7af")  # numbers 24 and 187 of the 256 of xterm
-    drawn = Picture((Strip([Segment("日本", style)]),)).as_svg("a token")
+    drawn = svg_of([Strip([Segment("日本", style)])], "a token")
     assert "#005f87" in drawn
     written = Strip([Segment("日本", style)]).render(Console(color_system="256", force_terminal=True))
     assert written == "\x1b[38;5;24;48;5;187m日本\x1b[0m"

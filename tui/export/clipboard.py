@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from collections.abc import Iterable, Sequence
@@ -86,10 +87,8 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
                 return str(head), f"the row's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
             return number, f"{pane.measure.title} of {head}, {matrix}"
         case TextPane() if pane.shown is not None:
-            table, lines = pane.table_on_screen(), pane.shown
-            token = dict(zip(table.columns, table.rows[pane.line], strict=True))
-            cells = tab_separated([(token["token"], lines.row[lines.key].item())], "the token")
-            return cells, f"token {token['position']} and the weight of query {lines.query}, key {lines.key}"
+            lines = pane.shown
+            return lines.row[lines.key].item(), f"weight of query {lines.query}, key {lines.key}"
         case LensPane():
             return pane.cell_on_screen().frame["token"][0], "the likeliest token"
         case HeadsPane():
@@ -119,8 +118,8 @@ async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
                 raise _without_rows(pane)
             line = pane.grid.order.index(pane.grid.place)
             return [pane.table_on_screen().rows[line]], f"row {line + 1} of {pane.view}"
-        case TextPane():
-            return [pane.table_on_screen().rows[pane.line]], "the token's row of the table"
+        case TextPane() if pane.shown is not None:
+            return [pane.shown.row.tolist()], _weights_of(pane.shown.query, len(pane.shown.row))
         case LensPane():
             return pane.cell_on_screen().rows, "the likeliest tokens under the cursor"
         case HeadsPane():
@@ -130,14 +129,14 @@ async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
             )
         case ComparePane():
             place, description = _place(pane)
-            if rows := _rows_where(await pane.whole_table(), **place):
+            if rows := await asyncio.to_thread(_rows_where, await pane.whole_table(), **place):
                 return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
             key = key_of(pane.app, "app.copy_cell")
             raise EngineError(f"the table has no row for this place alone; {key} copies what is under the cursor")
         case AttentionPane() if pane.cell is not None:
             query, _ = pane.cell  # the cursor may have gone when the map comes
             weights = (await pane.whole_map()).weights[query].tolist()
-            return [weights], f"query {query}: weights of {quantity(len(weights), 'key')}"
+            return [weights], _weights_of(query, len(weights))
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
             return _rows_where(pane.table_on_screen(), matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
@@ -152,6 +151,10 @@ async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
             cells = [str(head), *(numbers.get(matrix) for matrix in MATRICES)]
             return [cells], f"{measure.title} of {head}, {' '.join(MATRICES)}"
     raise EngineError(NOTHING)
+
+
+def _weights_of(query: int, keys: int) -> str:
+    return f"query {query}: weights of {quantity(keys, 'key')}"
 
 
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:

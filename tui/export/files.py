@@ -18,17 +18,17 @@ from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural, size
 from engine.values.errors import EngineError
-from engine.values.heads import NAMED_HEADS, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
-from engine.values.views import ABLATION, DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
-from tui.drawing.facts import short_name, subject_of
-from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
+from engine.values.views import DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
+from tui.drawing.facts import short_name
+from tui.export.pictures import painted_screen, svg_of
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ProgressReport
+from tui.toolkit.screen import painted
 from tui.views.table_view import TablePane
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ class What(Enum):
     MATRICES = ("m", "Write the matrices of what is selected", ".npz")
     SVG = ("s", "Write a picture of the view, as SVG", ".svg")
     SCREEN = ("S", "Write a picture of the screen, as SVG", ".svg")
-    TEXT = ("t", "Write the view as text", ".txt")
-    ANSI = ("a", "Write the view as text with its colours", ".ans")
 
     def __init__(self, key: str, does: str, ending: str) -> None:
         self.key, self.does, self.ending = key, does, ending
@@ -58,12 +56,12 @@ class What(Enum):
     @property
     def is_picture(self) -> bool:
         """Whether it is a picture of the screen or a view."""
-        return not self.is_table and self is not What.MATRICES
+        return self in (What.SVG, What.SCREEN)
 
     @property
     def is_of_view(self) -> bool:
         """Whether it is a table or picture of the active view."""
-        return self is What.VIEW or (self.is_picture and self is not What.SCREEN)
+        return self in (What.VIEW, What.SVG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,8 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     Examples
     --------
     >>> picture = Choice(What.SCREEN)
-    >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.ans", "x.svg", "x")]
-    ['VIEW', 'ANSI', 'SCREEN', 'SCREEN']
+    >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.svg", "x")]
+    ['VIEW', 'SCREEN', 'SCREEN']
     >>> choice_of(Path("x.npz"), Choice(What.MODEL), "attention").format
     'npz'
     """
@@ -105,7 +103,7 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     return replace(usual, what=next((what for what in What if what.ending == path.suffix != ""), usual.what))
 
 
-OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}
+OF_MODEL = {"difference": "attention", "overview": "heads"}
 """The table of the whole model for a view, or for its table, with another name."""
 
 
@@ -148,8 +146,6 @@ class ExportFiles:
             What.MATRICES: f"matrices of {'the model' if target is None else target}, NPZ",
             What.SVG: f"picture of {self.view}, SVG",
             What.SCREEN: "picture of the screen, SVG",
-            What.TEXT: f"picture of {self.view}, plain text",
-            What.ANSI: f"picture of {self.view}, coloured text",
         }[what]
 
     def suggest(self, choice: Choice) -> Path:
@@ -177,18 +173,13 @@ class ExportFiles:
     def _stem(self, what: What) -> str:
         outline, shown, pane = self._outline, self._views.session.shown, self._views.active
         if what is What.SCREEN:
-            return file_stem(outline, pane.selected_stack, subject_of(shown.selected), "screen")
+            return file_stem(outline, pane.selected_stack, str(shown.selected or ""), "screen")
         if what is What.MATRICES:
             target = self._views.target_head
             return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
-        if what is not What.MODEL:
-            stack, subject = pane.table_subject()
-            return file_stem(outline, stack, subject, off_subject(shown.off, pane.table_name), pane.table_name)
-        name = self._table_name()
-        options = APPLICABLE[name]
-        distance = subject_of(None, shown.distance if "distance" in options else None)
-        folded = "folded" if "fold_norm" in options and shown.folds else ""
-        return file_stem(outline, None, "all", distance, folded, off_subject(shown.off, name), name)
+        if what is What.MODEL:
+            return file_stem(outline, None, "all", self._table_name())
+        return file_stem(outline, pane.selected_stack, pane.table_subject(), pane.table_name)
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -329,44 +320,21 @@ class ExportFiles:
         return write
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
-        shows = "the screen" if what is What.SCREEN else self.view
-        title = f"{self._outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
-        if what is What.SCREEN:
-            picture = picture_of_screen(self._app.screen_stack[0])
-        else:
-            picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._views.active)
-        console, is_dark = self._app.console, self._app.current_theme.dark
-        columns, rows = picture.size
+        is_of_screen, is_dark = what is What.SCREEN, self._app.current_theme.dark
+        lines = painted_screen(self._app.screen_stack[0]) if is_of_screen else painted(self._views.active)
+        title = f"{self._outline.name}: {'attn-tui' if is_of_screen else self.view}"
+        said = f"{lines[0].cell_length} × {len(lines)} cells of {'the screen' if is_of_screen else self.view}"
 
         def write(check: Check) -> str:
-            if what is What.TEXT:
-                text = picture.as_text()
-            else:
-                text = picture.as_ansi(console) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
             with requested_file(path) as partial:
-                partial.write_text(text, encoding="utf-8", newline="")
-            return f"{columns} × {rows} cells of {shows}"
+                partial.write_text(svg_of(lines, title, is_dark=is_dark), encoding="utf-8", newline="")
+            return said
 
         return write
 
     @property
     def _said_before(self) -> str:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
-
-
-def off_subject(off: Off, table: str) -> str:
-    """Name the heads that are off for a table, and by what, in its file's name.
-
-    Examples
-    --------
-    >>> off_subject(Off(by_mean=True), "ablation"), off_subject(Off(by_mean=True), "predictions")
-    ('by-mean', '')
-    """
-    count = len(off.heads)
-    if "off" not in APPLICABLE.get(OF_MODEL.get(table, table), ()) or not (count or table == ABLATION.name):
-        return ""
-    heads = "-".join(map(str, off.heads)) if count <= NAMED_HEADS else f"{count}-heads"
-    return "-".join(["without", heads] * bool(count) + ["by-mean"] * off.by_mean)
 
 
 def file_stem(outline: ModelOutline, stack: str | None, *parts: str) -> str:

@@ -167,11 +167,11 @@ class AttentionPane(SentencePane):
         """The rollout has a table of its own."""
         return "rollout" if self.shown_name is not None and self.shown_name.is_rollout else self.view
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the map on screen."""
         if (name := self.shown_name) is None:
             raise self.nothing_drawn
-        return name.stack, "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
+        return "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
 
     async def whole_map(self) -> AttentionMap:
         """Give all weights of the map on screen; `EngineError` when there is none, or it cannot be computed again."""

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from textual import on
 
-from engine.analysis.attention import attention_table, block_table
-from engine.values.attention import AT_ONCE, MapName, MapQuery, PooledBlock, PooledMap
+from engine.analysis.attention import attention_table
+from engine.values.attention import MapName, MapQuery, PooledBlock, PooledMap
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -142,19 +142,16 @@ class HeadsPane(SentencePane):
         """It has the table of attention."""
         return "attention"
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the layer."""
         selected = self.session.shown.selected
-        return None, f"{selected and selected.whole_layer}-heads"
+        return f"{selected and selected.whole_layer}-heads"
 
     async def whole_table(self) -> AnyTable:
-        """Give every weight of the maps; for a long sentence, the blocks that are drawn."""
-        layer, drawn = self.of_layer, self._drawn
-        if layer is None or len(drawn) < self._count:
+        """Give every weight of the maps."""
+        layer, shown = self.of_layer, self.session.shown
+        if layer is None or len(self._drawn) < self._count:
             raise EngineError("some layer maps are still missing; nothing was written")
-        shown, (queries, keys) = self.session.shown, _size(drawn)
-        if queries * keys > AT_ONCE:
-            return block_table(list(drawn.values()))
         asked = self.known.engine.attention(shown.text or "", layer.stack, layer.layer, off=shown.off_in_maps)
         maps = await asyncio.wrap_future(asked)
         return attention_table(maps.select(number) for number in range(len(maps.weights)))

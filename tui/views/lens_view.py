@@ -11,7 +11,6 @@ from textual import on
 
 from engine.values.table import Table
 from engine.values.views import CONTRIBUTIONS, LENS
-from tui.drawing.facts import subject_of
 from tui.drawing.lens_map import LensMap
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import first_fitting, fit, quote_text
@@ -133,10 +132,9 @@ class LensPane(Pane):
             self.session.measure_token(f"#{number}", position=self._position)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name the model."""
-        self.table_on_screen()
-        return self.selected_stack, subject_of(None)
+    @property
+    def subject(self) -> None:
+        """The model."""
 
     def table_on_screen(self) -> Table:
         """Give the rows of all cells."""

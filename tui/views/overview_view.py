@@ -182,10 +182,10 @@ class OverviewPane(Pane):
             why = "it has a sign" if self.scale.is_signed else "it is not above zero"
             self.post_message(Notice(f"{measure} has no log scale: {why}"))
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the measure."""
         self.table_on_screen()
-        return self.selected_stack, self.session.shown.overview
+        return self.session.shown.overview
 
     def table_on_screen(self) -> Table:
         """Give the measure of all heads."""

@@ -11,9 +11,9 @@ from textual.widget import Widget
 
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 from engine.values.table import AnyTable
 from engine.values.views import ring_of
-from tui.drawing.facts import subject_of
 from tui.drawing.levels import SCALES, Scale
 from tui.drawing.titles import Part, Title
 from tui.state.session import Session, Shown
@@ -159,10 +159,15 @@ class Pane(Frame):
         """The name of its table."""
         return self.view
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Give the stack and the subject of the table, for a file's name; `EngineError` when nothing is drawn yet."""
+    @property
+    def subject(self) -> Head | None:
+        """The head or layer that the table is of; None for the model."""
+        return self.session.shown.selected
+
+    def table_subject(self) -> str:
+        """Name what the table is of, for a file's name; `EngineError` when nothing is drawn yet."""
         self.table_on_screen()
-        return self.selected_stack, subject_of(self.session.shown.selected)
+        return str(self.subject or "")
 
     def table_on_screen(self) -> AnyTable:
         """Give the table of what is drawn; `EngineError` when nothing is drawn yet."""

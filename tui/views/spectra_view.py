@@ -15,7 +15,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, head_text
 from engine.values.spectra import Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.facts import model_facts, subject_of
+from tui.drawing.facts import model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
 from tui.drawing.plots import Curve, Line
@@ -111,11 +111,6 @@ class SpectraPane(Pane):
     def table_name(self) -> str:
         """The name of the table of singular values."""
         return "spectrum"
-
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name the head or layer and the distance."""
-        self.table_on_screen()
-        return self.selected_stack, subject_of(self.session.shown.selected, self.session.shown.distance)
 
     def table_on_screen(self) -> AnyTable:
         """Give the singular values; of two models, if both have the same matrices."""

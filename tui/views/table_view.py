@@ -29,7 +29,7 @@ from engine.values.views import (
     meaning,
     ring_of,
 )
-from tui.drawing.facts import brief_notice, distance_text, short_name, subject_of
+from tui.drawing.facts import brief_notice, distance_text, short_name
 from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.progress import progress_sentence, progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
@@ -318,15 +318,13 @@ class TablePane(Pane):
         self.shown = None
         self.grid.show_message(message)
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name what the table is of."""
-        self.table_on_screen()
-        shown, kind = self.session.shown, self._kind
-        of = None if kind.scope is Scope.MODEL else shown.selected
-        if of is not None and kind.scope is Scope.LAYER:
-            of = of.whole_layer
-        subject = subject_of(of, shown.distance if "distance" in kind.options else None)
-        return self.selected_stack, subject + "-folded" * (shown.folds and "fold_norm" in kind.options)
+    @property
+    def subject(self) -> Head | None:
+        """The head or layer that the table is of; None for the model."""
+        selected, scope = self.session.shown.selected, self._kind.scope
+        if selected is None or scope is Scope.MODEL:
+            return None
+        return selected.whole_layer if scope is Scope.LAYER else selected
 
     def table_on_screen(self) -> Table:
         """Give the rows and columns on screen, as they are sorted."""
@@ -681,11 +679,6 @@ class CellPane(TablePane):
         message = self._attention.message
         is_waiting = self._attention.is_waiting or not message
         self.show_message(title, COMPUTING if is_waiting else message, is_waiting=is_waiting)
-
-    def table_subject(self) -> tuple[str | None, str]:
-        """Add the cell."""
-        stack, subject = super().table_subject()
-        return stack, subject if self._cell is None else f"{subject}-q{self._cell[0]}-k{self._cell[1]}"
 
     def go_to_row(self) -> None:
         """Go to the cell on the map."""

@@ -13,9 +13,8 @@ from textual.binding import Binding, BindingType
 
 from engine.mathematics.attention import largest_value
 from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
-from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
-from engine.values.table import TEXT_COLUMNS, Cell, Table
+from engine.values.table import AnyTable
 from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
 from tui.drawing.ramps import pair_levels
 from tui.drawing.readout import ITSELF, largest_weights, short_token
@@ -34,31 +33,6 @@ from tui.widgets.token_text import TokenText
 
 NARROW = 40
 """Cells below which a line has signs instead of words."""
-
-
-Spellings = tuple[Spelling, ...]
-
-
-def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
-    """List a row for each token; of two texts, first the keys, then the queries.
-
-    Parameters
-    ----------
-    lines : a query's row and a key's column of a map.
-    spellings : of the queries, and of the keys.
-    """
-    place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
-    place = (*place, lines.query, lines.key)
-    queries = zip(lines.query_tokens, spellings[0], lines.column.tolist(), strict=True)
-    keys = zip(lines.key_tokens, spellings[1], lines.row.tolist(), strict=True)
-    rows: list[tuple[Cell, ...]] = []
-    if lines.is_of_one_text:
-        for at, ((token, spelling, weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
-            rows.append((*place, at, token, spelling.kind, as_key, weight))
-    else:
-        rows += [(*place, at, token, each.kind, weight, None) for at, (token, each, weight) in enumerate(keys)]
-        rows += [(*place, at, token, each.kind, None, weight) for at, (token, each, weight) in enumerate(queries)]
-    return Table.of_rows("text", TEXT_COLUMNS, rows)
 
 
 class TextPane(SentencePane):
@@ -88,7 +62,7 @@ class TextPane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         super().__init__(self.keys_line, self.keys, self.queries_line, self.queries, self.legend_line)
         self.shown: MapLines | None = None
-        self._spellings: tuple[Spellings, Spellings] = ((), ())
+        self._spellings: tuple[tuple[Spelling, ...], tuple[Spelling, ...]] = ((), ())
         self._is_of_keys = True
         self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
@@ -249,17 +223,19 @@ class TextPane(SentencePane):
         else:
             self._point(at, is_query=is_query)
 
-    @property
-    def line(self) -> int:
-        """The number of the token's row in `table_on_screen`; `EngineError` when nothing is shown yet."""
-        if self.shown is None:
-            raise EngineError("the text is still empty; nothing was copied")
-        if self.shown.is_of_one_text or self._is_of_keys:
-            return self.shown.key
-        return len(self.shown.row) + self.shown.query
+    # --- what can be taken away: the map whose row and column the texts show
 
-    def table_on_screen(self) -> Table:
-        """Give the weights that the texts show, a row for each token (see `lines_table`)."""
+    @property
+    def table_name(self) -> str:
+        """The name of the map's table."""
+        return self._attention.table_name
+
+    def table_subject(self) -> str:
+        """Name the map."""
         if self.shown is None:
             raise self.nothing_drawn
-        return lines_table(self.shown, self._spellings)
+        return self._attention.table_subject()
+
+    async def whole_table(self) -> AnyTable:
+        """Give a row for every weight of the map."""
+        return await self._attention.whole_table()

@@ -76,15 +76,15 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await see(pilot, view="spectra")
         for keys, said, file, commands in (
-            ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
-            (["2"], "ranks layer 1 Δ = 3", "L1-distance3-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
-            (["4", farther], "circuits L1H2 Δ = 4", "L1-distance4-circuits", ["circuits --layer 1"]),
+            ([], "spectra L1H2 Δ = 3", "L1H2-spectrum", ["spectrum --head L1H2"]),
+            (["2"], "ranks layer 1 Δ = 3", "L1-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
+            (["4", farther], "circuits L1H2 Δ = 4", "L1-circuits", ["circuits --layer 1"]),
             (
-                ["6", nearer, nearer, "]"], "directions L1H3 Δ = 2", "L1H3-distance2-directions",
+                ["6", nearer, nearer, "]"], "directions L1H3 Δ = 2", "L1H3-directions",
                 ["directions --head L1H3"],
             ),
             (
-                ["P", "[", "C", farther], "compare spectra 2 heads Δ = 3", "L1H3-L1H2-distance3-spectrum",
+                ["P", "[", "C", farther], "compare spectra 2 heads Δ = 3", "L1H3-L1H2-spectrum",
                 ["spectrum --head L1H3", "spectrum --head L1H2"],
             ),
         ):  # fmt: skip

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
-from engine.values.heads import Head, Off, parse_head
+from engine.values.heads import Head, Off
 from engine.values.outline import heads_named
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import open_on_thread, refused
 from tests.tui.explorer import active_table, command, explorer, filter_table, press, press_slowly, see, shown, until
-from tui.export.files import Choice, What
-from tui.state.marked_heads import say_switched, switch_heads
 
 TEXT = "the cat sat"
 
@@ -58,23 +54,6 @@ def test_off_takes_a_layer_or_several_heads(tiny_model: TinyModel) -> None:
     by_layer = exported(*asked, "L0")
     assert by_layer == by_one
     assert by_layer[0]["off"] == "L0H0 L0H1 L0H2 L0H3"
-
-
-@pytest.mark.parametrize(
-    ("before", "heads", "is_off", "after", "said"),
-    [
-        ("L1H3 L1H2", "L1H3", True, "L1H2 L1H3", "L1H3 is off already"),
-        ("L1H3 L1H2", "L1H3", False, "L1H2", "L1H3 is on again; L1H2 off; O switches all on"),
-        ("L1H2", "L0H0 L0H1 L0H2", True, "L1H2 L0H0 L0H1 L0H2", "L0H0, L0H1, L0H2, L1H2 off; O switches all on"),
-        ("L1H2", "L1H2", False, "", "L1H2 is on again; all heads are on"),
-        ("", "L0H0", False, "", "all heads are on"),
-    ],
-)
-def test_heads_switched_just_now_are_named_first(before: str, heads: str, is_off: bool, after: str, said: str) -> None:
-    off, named = (tuple(parse_head(name, ("decoder",)) for name in text.split()) for text in (before, heads))
-    now = switch_heads(Off(off), named, is_off=is_off)
-    assert " ".join(map(str, now.heads)) == after
-    assert say_switched(Off(off), now, named, ONE, "O") == said
 
 
 async def test_heads_are_switched_by_their_names_and_a_wrong_name_stays_to_be_mended(tiny_model: TinyModel) -> None:
@@ -141,22 +120,9 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await see(pilot, "escape", "6", "space", no_text="space Off")  # all its rows are of one head
 
 
-async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_replaces_them(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
-        files = app.main.exporting
-
-        def name() -> str:
-            return files.suggest(Choice(What.VIEW, "csv")).stem.partition("-")[2]
-
+async def test_the_command_in_the_export_menu_names_the_heads_that_are_off(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT) as (app, pilot):
         await press_slowly(pilot, "9")
-        assert name() == "ablation"
         await command(pilot, "by-mean")
-        assert name() == "by-mean-ablation"
         await command(pilot, "off L0H1 L1H2")
-        assert "--off 'L0H1 L1H2'" in files.command()
-        assert name() == "without-L0H1-L1H2-by-mean-ablation"
-        await press_slowly(pilot, "8")
-        await command(pilot, "off L0")
-        assert name() == "without-5-heads-by-mean-predictions"
-        await press_slowly(pilot, "1")
-        assert "without" not in name(), "ranks are of the weights"
+        assert "--off 'L0H1 L1H2' --by-mean" in app.main.exporting.command()

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from tests.tui.explorer import explorer, press, settle
 from tests.tui.painted import contrast_ratio, good_terminal
-from tui.export.pictures import Picture
+from tui.export.pictures import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,7 +61,7 @@ async def test_letters_of_pictures_are_legible_in_ansi_themes(folder: Path, monk
 def test_no_font_joins_characters_of_a_picture() -> None:
     """Browsers heed the style; of others, no text may hold two characters side by side that fonts join."""
     typed = "<|start|> a->b != === <0x0A> www && ~= [bold] 10x"
-    svg = Picture((Strip([Segment(typed)]),)).as_svg("a token")
+    svg = svg_of([Strip([Segment(typed)])], "a token")
     assert "font-variant-ligatures: none" in svg
     root = ElementTree.fromstring(svg)
     text = next(root.iter(f"{SVG}text"))
@@ -73,7 +73,7 @@ def test_no_font_joins_characters_of_a_picture() -> None:
 def test_no_line_is_left_between_cells_by_programs_that_smooth_their_edges() -> None:
     """Inkscape does: each cell reaches a pixel below the next one and the one under it, which are drawn over it."""
     lines = [[Segment("  ", Style(bgcolor=name)) for name in names] for names in (("red", "blue"), ("green", "yellow"))]
-    root = ElementTree.fromstring(Picture(tuple(Strip(line) for line in lines)).as_svg("cells"))
+    root = ElementTree.fromstring(svg_of([Strip(line) for line in lines], "cells"))
     cells = [
         [float(each.attrib[name]) for name in ("x", "y", "width", "height")]
         for each in root.iter(f"{SVG}rect")
@@ -87,7 +87,7 @@ def test_no_line_is_left_between_cells_by_programs_that_smooth_their_edges() -> 
 def test_each_piece_of_a_line_is_in_its_cells() -> None:
     """A braille character may come from a font of another width; what follows it keeps its place."""
     typed = "  0.5 ⠘⢄   ┊    │"
-    svg = Picture((Strip([Segment(typed)]),)).as_svg("a line")
+    svg = svg_of([Strip([Segment(typed)])], "a line")
     places = {
         each.text: (float(each.attrib["x"]) / 12.2, float(each.get("textLength", "12.2")) / 12.2)
         for each in ElementTree.fromstring(svg).iter(f"{SVG}tspan")
