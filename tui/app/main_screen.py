@@ -224,30 +224,26 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def _has_read(self, sentence: Sentence) -> None:
         """List a sentence that was read; the first one also loads the model, so label its heads."""
         if sentence.text == self.session.shown.text:
-            self.sentences.has_read(sentence.text)
+            self.sentences.add(sentence.text)
             self.sentence_input.show_read(sentence.text, sentence)
-        if self.stores is not None and not self.stores.labels.is_known:
+        if self.stores is not None and not self.stores.is_labelled:
             start_work(self.views, self._label, "labels")
 
     async def _label(self) -> None:
         """If this fails, the next sentence tries again."""
-        from tui.state.stores import HeadLabels  # imports NumPy, which the first frame does not wait for
-
         stores = self.stores
         assert stores is not None
         try:
-            labels = await asyncio.wrap_future(self.engine.labels(stores.report))
-            names = {head: label.name for head, label in labels.items()}
-            scores = {head: label.score for head, label in labels.items()}
-            stores.labels = HeadLabels(names, is_known=True, scores=scores)
+            stores.labels = await asyncio.wrap_future(self.engine.labels(stores.report))
+            stores.is_labelled = True
         except EngineError:
             stores.report(DONE)
         stores.arrived()
 
     def advance(self, progress: Progress) -> None:
-        """Show the progress of loading a model or reading a sentence, here and in the views that wait for it."""
+        """Show the progress of loading a model or reading a sentence."""
         if self.stores is not None:
-            progress = self.stores.advance(progress)
+            progress = self.stores.progress_of(progress)
         self.show_progress(progress)
 
     def show_progress(self, progress: Progress) -> None:

@@ -158,13 +158,6 @@ class ExportFiles:
         if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
             raise EngineError(f"{self.view} is still empty; nothing was written")
 
-    def is_to_grow(self, choice: Choice) -> bool:
-        """Say whether the active view is chosen and still being computed."""
-        active = self._views.active
-        stopped = self._stores.tables.stopped
-        is_stopped = stopped is not None and stopped[0] == active.view
-        return choice.what.is_of_view and active.is_unfinished and not is_stopped
-
     def _table_name(self) -> str:
         """Give the name of the active view's table on the command line."""
         name = self._views.active.table_name

@@ -221,7 +221,7 @@ class Search(QuestionOfModel):
         self._opened: Head | None = None
         stacks = self._outline.stacks if len(self._outline.stacks) > 1 else ()
         marks = (mark.lower() for layer in self._outline.layers for mark in layer.marks)
-        every = (*self._stores.labels.by_head.values(), *stacks, *marks, "pinned", "off")
+        every = (*(label.name for label in self._stores.labels.values()), *stacks, *marks, "pinned", "off")
         self.names = tuple(dict.fromkeys(every))
 
     def typed(self, text: str) -> str:
@@ -239,7 +239,7 @@ class Search(QuestionOfModel):
         if not word:
             head = example(self._outline)
             return f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off · {self._completes}"
-        if not self._stores.labels.is_known:
+        if not self._stores.is_labelled:
             return "no match; heads get labels when a sentence is read"
         return f"there is no head {word}" if word in LABELS.values() else "no match"
 

@@ -72,10 +72,12 @@ class SentencesScreen(Modal[str | None]):
     def _fill(self) -> None:
         """List the sentences that hold the words; the cursor stays on its line."""
         at = self._list.highlighted or 0
-        self._found = find_sentences(self._sentences.listed, self._words.value)
+        self._found = find_sentences(self._sentences.newest_first, self._words.value)
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
-        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True), id=text) for text in self._found])
+        for text in self._found:
+            line = fit(escape_text(text[:SHOWN]), width).rstrip()
+            self._list.add_option(Option(Text(line, no_wrap=True), id=text))
         if self._found:
             self._list.highlighted = min(at, len(self._found) - 1)
         else:
@@ -86,10 +88,6 @@ class SentencesScreen(Modal[str | None]):
         if words := self._words.value.strip():
             return f"no sentence holds {escape_text(words)}; {key_of(self.app, 'sentences.back')} goes back"
         return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
-
-    def _line(self, text: str, width: int) -> str:
-        mark = "●" if text in self._sentences.read else " "
-        return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 
     @on(Input.Submitted)
     def _choose_first(self) -> None:

@@ -69,14 +69,12 @@ class Maps:
     parts : rectangles of a long sentence's maps; newer work of the same name replaces older.
     lines : rows and columns of a long sentence's maps.
     warning : why the model cannot read a sentence, or is slow; else empty.
-    is_loaded : whether the model has read any sentence.
     stores : all of them.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
         self.has_read: Callable[[Sentence], None] = lambda sentence: None
         self.warning = ""
-        self.is_loaded = False
         self._engine = engine
         self._outline = outline
         self._arrived = arrived
@@ -111,7 +109,6 @@ class Maps:
         """Have the model read a sentence."""
         text, off = key
         sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
-        self.is_loaded = True
         self.has_read(sentence)
         return sentence
 

@@ -22,9 +22,6 @@ from tui.state.session import Shown
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
-MODELS = 100
-"""Models that are remembered; the oldest files beyond them are deleted."""
-
 LONGEST = 20_000
 """Characters of the longest sentence that is remembered."""
 
@@ -61,7 +58,7 @@ def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
     heads = [head for each in pins if (head := _known(each, outline)) and not head.is_layer]
     found = {
         "selected": _known(str(said.get("head") or ""), outline),
-        "view": view if view in VIEWS or view in set(OTHER_VIEWS) - {"sentences"} else None,
+        "view": view if view in VIEWS or view in OTHER_VIEWS else None,
         "text": text,
         "measure": measure if measure in {name for _, name in RANK_MEASURES.values()} else None,
         **(overview_fields(overview) if overview in OVERVIEW_MEASURES else {}),
@@ -121,13 +118,8 @@ def _saved_fields(model: str, shown: Shown) -> dict[str, Any]:
 
 
 def remember(key: str, said: dict[str, Any]) -> None:
-    """Write a model's file, if that is possible, and delete the oldest files."""
-    place = place_of(key)
-    _write(place, said)
-    with contextlib.suppress(OSError):
-        kept = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in kept[MODELS:]:
-            path.unlink(missing_ok=True)
+    """Write a model's file, if that is possible."""
+    _write(place_of(key), said)
 
 
 def choice_file(name: str) -> Path:

@@ -63,7 +63,6 @@ class AttentionPane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         super().__init__(self.heatmap, self.legend_line)
         self.opened_from = ""
-        self._measured: tuple[AttentionMap, float | None] | None = None
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
@@ -100,10 +99,6 @@ class AttentionPane(SentencePane):
             if not (self.display or shown.view == "text"):
                 self.post_message(Notice(f"{averaging.value}: {attention} shows the map"))
 
-    def on_resize(self) -> None:
-        """Write as much in the lines as fits."""
-        self._refresh_lines()
-
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the map of the sentence; of a long one, the part in view."""
         title, name = map_title(shown, stores.outline), map_name(shown, stores.outline)
@@ -118,34 +113,25 @@ class AttentionPane(SentencePane):
         else:
             whole = stores.maps.whole(query)
             if not isinstance(whole, AttentionMap):
-                self.show_missing(title, whole, stores.computing, is_late=stores.maps.is_late)
+                self.show_missing(title, whole, is_late=stores.maps.is_late)
                 return
             source = MapSource.of(spell_map(whole, sentence), query)
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
-            self.show_missing(title, answer, stores.computing, is_late=stores.maps.is_late)
+            self.show_missing(title, answer, is_late=stores.maps.is_late)
             return
         head = Head(name.stack, name.layer or 0, name.head or 0)
-        if name.layer is not None and name.head is not None and head in stores.labels.scores:
-            score = f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}"
+        if name.layer is not None and name.head is not None and head in stores.labels:
+            label, clearness = stores.labels[head]
+            score = f"{label} {clearness:.2f}"
             title.insert(1, Part(f"{score} on random tokens", " · ", ((WORDS, score), (FACT, ""))))
-        if source.is_whole and (entropy := self._entropy_of(stores.maps.whole(query))) is not None:
+        if source.is_whole and (entropy := _entropy_of(stores.maps.whole(query))) is not None:
             title.append(fact_part(f"entropy {entropy:.2f}", " · "))
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (brief_notice(sentence.notice), *as_text)))
         self.show_drawn([*title, fact_part(notice, style="italic")])
         self._refresh_lines()
-
-    def _entropy_of(self, map: object) -> float | None:
-        """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
-        if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
-            return None
-        if self._measured is None or self._measured[0] is not map:
-            weights = map.weights[None]
-            value = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])
-            self._measured = map, value if np.isfinite(value) else None
-        return self._measured[1]
 
     def replace_by(self, message: str) -> None:
         """Show why there is no map, or none yet."""
@@ -212,3 +198,12 @@ class AttentionPane(SentencePane):
         self._refresh_lines()
         if not self.session.change(cell=self.heatmap.cursor):
             self.post_message(DrawingWanted())
+
+
+def _entropy_of(map: object) -> float | None:
+    """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
+    if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
+        return None
+    weights = map.weights[None]
+    entropy = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])
+    return entropy if np.isfinite(entropy) else None

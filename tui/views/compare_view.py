@@ -149,7 +149,7 @@ class ComparePane(SentencePane):
             else:
                 map = stores.maps.heads.get(query)
                 if map is None:  # ask for one layer after the other
-                    self.show_missing((), None, COMPUTING, is_late=stores.maps.is_late)
+                    self.show_missing((), None, is_late=stores.maps.is_late)
                     return
                 source = str(map)
                 if isinstance(map, AttentionMap):
@@ -170,7 +170,7 @@ class ComparePane(SentencePane):
         else:
             map = stores.maps.heads.get(query)
             if not isinstance(map, AttentionMap):
-                self.show_missing(title, map, COMPUTING, is_late=stores.maps.is_late)
+                self.show_missing(title, map, is_late=stores.maps.is_late)
                 return
             source = MapSource.of(spell_map(map, sentence), query)
         above = Title([replace(part, style="bold") for part in title])

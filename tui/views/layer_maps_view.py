@@ -69,13 +69,13 @@ class HeadsPane(SentencePane):
             tiles = fitting  # queries and keys can be other tokens than the sentence's
             found = stores.maps.small(query, tiles.block)
         if not isinstance(found, Mapping):
-            self.show_missing(title, found, "computing …", is_late=stores.maps.is_late)
+            self.show_missing(title, found, is_late=stores.maps.is_late)
             return
         if found is not self._drawn:
             self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
         self.of_layer = layer
         notice = brief_notice(sentence.notice)
-        labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
+        labels = (stores.short_label(head) for head in names)  # maps may be as narrow as the tree
         written = [
             f"H{head.head}{'*' if head in shown.pins else ''}{f' {label}' if label else ''}"
             for head, label in zip(names, labels, strict=True)
@@ -117,14 +117,6 @@ class HeadsPane(SentencePane):
         start, room = f"H{number} ", self.readout_line.size.width
         words = weight_readout(_last_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
         self.readout_line.show(start + words)
-
-    @property
-    def named(self) -> tuple[Head, PooledBlock] | None:
-        """The head under the cursor, and where its last query looks most, as the large map begins."""
-        pooled, number = self.maps.pooled, self.maps.cursor
-        if self.of_layer is None or number is None or pooled is None or not pooled.values.size:
-            return None
-        return Head(self.of_layer.stack, self.of_layer.layer, number), _last_largest(pooled)
 
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:

@@ -156,10 +156,6 @@ class RanksPane(Pane):
         self.chance_line.show(Text(self.grid.format_line(self._chance, _spell_chance)))
         self._read_out()
 
-    def on_resize(self) -> None:
-        """Write the lines again once the table has its new width."""
-        self.call_after_refresh(self._write_lines)
-
     def _read_out(self) -> None:
         """Explain the measure, or say why the line under the cursor has no numbers."""
         said = meaning(self.measure.name, self.session.shown.epsilon)

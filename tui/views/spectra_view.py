@@ -136,10 +136,6 @@ class SpectraPane(Pane):
         self.left_out_line.display = bool(why)
         self.left_out_line.show(why)
 
-    def on_resize(self) -> None:
-        """Write as much below the graph as fits."""
-        self._read_out()
-
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show the model's facts, or why there are no spectra, or none yet."""
         self._show_left_out("")
@@ -181,7 +177,7 @@ class SpectraPane(Pane):
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     outline = stores.outline
     parts = [Part(f"{head_text(name, outline.stacks)}{' whole layer' if name.is_layer else ''}", " ")]
-    parts.append(fact_part(stores.labels.of(name), " · "))
+    parts.append(fact_part(stores.label(name), " · "))
     if distance is not None:
         parts += [Part(f"Δ = {distance}", " "), fact_part(outline.past_context(distance), ", ")]
     return [*parts, *(fact_part(mark, " · ") for mark in outline.layer(name).marks)]

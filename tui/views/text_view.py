@@ -24,7 +24,6 @@ from tui.drawing.token_spelling import spell_tokens, token_meaning
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import command_binding, key_of
 from tui.toolkit.messages import Notice
 from tui.views.attention_view import AttentionPane
 from tui.views.pane import SentencePane
@@ -36,7 +35,7 @@ NARROW = 40
 
 
 class TextPane(SentencePane):
-    """The keys coloured by a query's row, the queries coloured by a key's column, or both.
+    """The keys coloured by a query's row, and below them the queries coloured by a key's column.
 
     Two texts that are the same sentence have one cursor; else each text has its own.
     """
@@ -49,7 +48,6 @@ class TextPane(SentencePane):
     follows_cursor = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
-        command_binding("text.turn", "turn", "Where it looks, or who looks at it"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
@@ -63,7 +61,6 @@ class TextPane(SentencePane):
         super().__init__(self.keys_line, self.keys, self.queries_line, self.queries, self.legend_line)
         self.shown: MapLines | None = None
         self._spellings: tuple[tuple[Spelling, ...], tuple[Spelling, ...]] = ((), ())
-        self._is_of_keys = True
         self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
 
@@ -72,9 +69,10 @@ class TextPane(SentencePane):
         """The key to the largest weight."""
         return {"text.follow": "Largest"}
 
-    def focus_view(self) -> None:
-        """Give the focus to the text whose cursor moves."""
-        self.screen.set_focus(self.keys if self._is_of_keys else self.queries)
+    @property
+    def _is_of_keys(self) -> bool:
+        """Whether Enter and the cursor of two texts are the keys', not the queries'."""
+        return not self.queries.has_focus
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Colour the texts by the row and the column of the map's cursor."""
@@ -97,7 +95,7 @@ class TextPane(SentencePane):
         if isinstance(lines, MapLines):
             self._colour_texts(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
         else:
-            self.show_missing(title, lines, stores.computing, is_late=maps.is_late)
+            self.show_missing(title, lines, is_late=maps.is_late)
 
     def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
         ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
@@ -125,29 +123,17 @@ class TextPane(SentencePane):
     def replace_by(self, message: str) -> None:
         """Show why there is no text, or none yet."""
         self.shown = None
-        self.keys.show_message(message if self.keys.display else "")
-        self.queries.show_message("" if self.keys.display else message)
+        self.keys.show_message(message)
+        self.queries.show_message("")
 
     def _share_room(self) -> None:
-        """Show both texts if they are two sentences, or if both fit; else the one with the cursor.
-
-        The second stands below the first, after a blank line, or has half the room.
-        """
+        """Put the second text below the first, after a blank line; where both do not fit, each has half the room."""
         lines = self.shown
         if lines is None or not self.size.height:
             return
         labels = spell_tokens(lines.key_tokens, self._spellings[1])
         needed = self.keys.count_lines(labels, self.size.width, (self.size.height - 5) // 2)
         self.keys.styles.height = "1fr" if needed is None else needed + 1
-        both = needed is not None or not lines.is_of_one_text
-        self.keys.display = self.keys_line.display = both or self._is_of_keys
-        self.queries.display = self.queries_line.display = both or not self._is_of_keys
-
-    def on_resize(self) -> None:
-        """Share the new room."""
-        if self.shown is not None:
-            self._share_room()
-            self._write_lines()
 
     def _write_lines(self) -> None:
         lines = self.shown
@@ -192,21 +178,8 @@ class TextPane(SentencePane):
         heatmap.move_to(*((token, key) if is_query else (query, token)))
 
     def on_descendant_focus(self) -> None:
-        """Turn to the text that has the focus."""
-        focused = self.screen.focused
-        if focused in (self.keys, self.queries) and (focused is self.keys) != self._is_of_keys:
-            self._is_of_keys = focused is self.keys
-            self._write_lines()
-
-    def action_turn(self) -> None:
-        """Turn to the other text; where both are in view under one cursor, say what that changes."""
-        self._is_of_keys = not self._is_of_keys
-        self._share_room()
+        """Read out the token of the text that has the focus."""
         self._write_lines()
-        self.focus_view()
-        if self.keys.display and self.queries.display and self.shown is not None and self.shown.is_of_one_text:
-            verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
-            self.post_message(Notice(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
 
     @on(TokenText.Entered)
     def action_follow(self) -> None:

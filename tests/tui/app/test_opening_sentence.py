@@ -16,7 +16,7 @@ async def test_a_small_model_reads_a_sentence_and_labels_its_heads_unless_one_is
     async with explorer("", start=Start(str(model))) as (app, pilot):
         assert app.session.shown.text == OPENING_SENTENCE
         assert app.main.stores is not None
-        assert app.main.stores.labels.is_known
+        assert app.main.stores.is_labelled
         await press(pilot, "3")
         assert len(shown_map(app).query_tokens) > 1
     for text, read in (("two words", "two words"), ("", None)):

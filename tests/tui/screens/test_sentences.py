@@ -75,7 +75,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await until(pilot, lambda: "the dog" in screen_text(app))
         assert "a mat" not in screen_text(app)
         await press(pilot, "enter")
-        assert app.sentences.read == ["the dog"]
+        assert app.sentences.newest_first[0] == "the dog"
         assert app.views.active is app.views.attention
 
 
@@ -153,7 +153,7 @@ async def test_a_sentence_typed_before_opening_is_read(tiny_model: TinyModel, mo
         opening.set_result(found.result())
         await settle(pilot)
         assert app.session.shown.sentence == "a mat" == app.main.sentence_input.value
-        assert app.sentences.listed == ("a mat", "the cat")
+        assert app.sentences.newest_first == ("a mat", "the cat")
 
 
 async def test_a_file_that_cannot_be_written_is_said_once(tiny_model: TinyModel) -> None:
@@ -186,7 +186,7 @@ async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_li
             app.main.read_sentence(text)
             await pilot.pause()
             await settle(pilot)
-        assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
+        assert list(app.sentences.newest_first) == ["a dog", "on the mat", "the cat sat"]
         await press(pilot, "unbound:app.tree", "S", "G", "enter")
         shown = shown_map(app)
         assert "".join(shown.query_tokens) == "the cat sat" == app.main.sentence_input.value
@@ -194,7 +194,7 @@ async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_li
         await press(pilot, "S", "j", "d")
         assert "a dog" not in screen_text(app)
         await press(pilot, "k", "colon", "escape")
-        assert app.sentences.read == ["the cat sat", "on the mat"]
+        assert list(app.sentences.newest_first) == ["the cat sat", "on the mat"]
 
 
 def test_an_earlier_sentence_is_shown_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:

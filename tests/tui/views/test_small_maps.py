@@ -18,6 +18,7 @@ from tests.tui.painted import PaintedApp, good_terminal
 from tests.tui.views.test_comparing import TEXT, heads_of, press
 from tests.tui.widgets.heatmaps import map_of
 from tui.drawing.map_layout import Tiles
+from tui.export.clipboard import NOTHING
 from tui.widgets.small_maps import SmallMaps
 
 
@@ -90,25 +91,13 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         assert pane.region.width == 0
 
 
-async def test_keys_copy_the_last_querys_largest_weight_or_all_maps_but_nothing_of_a_layer(
-    tiny_model: TinyModel,
-) -> None:
+async def test_all_maps_are_copied_but_nothing_of_a_single_one(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
-        await press(pilot, "A", "y")
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
-        assert float(app.clipboard) == float(weights[2][-1].max())
-        (said,) = notices(app)
-        assert said.startswith(f"weight of L1H2: query {len(weights[2]) - 1}, key {weights[2][-1].argmax()}\n")
-        await press(pilot, "unbound:app.copy_view")
+        await press(pilot, "A", "unbound:app.copy_view")
         assert len(app.clipboard.splitlines()) == 1 + weights.size
         await press(pilot, "Y")
-        (said,) = notices(app)
-        assert said.endswith("y copies the weight that is read out, e writes all of them to a file")
-        app.copy_to_clipboard("before")
-        await press(pilot, "unbound:app.tree", "k k k", "A", "y")
-        assert app.session.shown.selected == Head("decoder", 1)
-        assert notices(app) == ["no map under the cursor; move to one to copy a weight"]
-        assert app.clipboard == "before"
+        assert notices(app) == [NOTHING]
 
 
 def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: SmallMaps) -> None:

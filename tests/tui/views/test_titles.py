@@ -277,8 +277,8 @@ async def test_a_search_for_an_absent_label_does_not_promise_it(tiny_model: Tiny
         await press(pilot, "escape", "i", *"cats", "enter")
         stores = app.main.stores
         assert stores is not None
-        await until(pilot, lambda: stores.labels.is_known)
-        assert "induction" not in stores.labels.by_head.values()
+        await until(pilot, lambda: stores.is_labelled)
+        assert "induction" not in {label.name for label in stores.labels.values()}
         await see(pilot, "escape", *"/induction", text="there is no head induction", no_text="when a sentence is read")
 
 
