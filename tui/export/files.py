@@ -18,6 +18,7 @@ from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural, size
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
@@ -52,11 +53,6 @@ class What(Enum):
     def is_table(self) -> bool:
         """Whether it is a table, whose format can be chosen."""
         return not self.ending
-
-    @property
-    def is_picture(self) -> bool:
-        """Whether it is a picture of the screen or a view."""
-        return self in (What.SVG, What.SCREEN)
 
     @property
     def is_of_view(self) -> bool:
@@ -155,7 +151,7 @@ class ExportFiles:
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would only show that the view is being computed."""
-        if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
+        if choice.what is What.SVG and self._views.active.is_waiting:
             raise EngineError(f"{self.view} is still empty; nothing was written")
 
     def _table_name(self) -> str:
@@ -164,15 +160,16 @@ class ExportFiles:
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        outline, shown, pane = self._outline, self._views.session.shown, self._views.active
-        if what is What.SCREEN:
-            return file_stem(outline, pane.selected_stack, str(shown.selected or ""), "screen")
+        pane = self._views.active
+        if what is What.MODEL:
+            return file_stem(self._outline, None, "all", self._table_name())
         if what is What.MATRICES:
             target = self._views.target_head
-            return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
-        if what is What.MODEL:
-            return file_stem(outline, None, "all", self._table_name())
-        return file_stem(outline, pane.selected_stack, pane.table_subject(), pane.table_name)
+            return file_stem(self._outline, target, str(target or "all"), "matrices")
+        selected = self._views.session.shown.selected
+        if what is What.SCREEN:
+            return file_stem(self._outline, selected, str(selected or ""), "screen")
+        return file_stem(self._outline, selected, pane.table_subject(), pane.table_name)
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -276,7 +273,7 @@ class ExportFiles:
 
     async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
         """Collect what to write, and give the function that writes it on another thread and says how much it was."""
-        if choice.what.is_picture:
+        if choice.what in (What.SVG, What.SCREEN):
             return self._picture_work(choice.what, path)
         if choice.what is What.VIEW:
             return await self._view_work(path, choice.format)
@@ -297,9 +294,9 @@ class ExportFiles:
         return write
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
-        table, pooled = await self._views.active.whole_table(), self._views.attention.heatmap.pooled
-        is_of_map = self.view == "attention" and pooled is not None
-        total = len(pooled.query_tokens) * len(pooled.key_tokens) if is_of_map and pooled is not None else 0
+        table = await self._views.active.whole_table()
+        map = self._views.attention.heatmap.pooled if self.view == "attention" else None
+        total = 0 if map is None else len(map.query_tokens) * len(map.key_tokens)
         facts = facts_of(self._stores.engine, self._outline, table.name, self.shaped_by(table.name))
         reporter = ProgressReporter(self._report, self._said_before, "rows")
 
@@ -330,13 +327,14 @@ class ExportFiles:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
 
 
-def file_stem(outline: ModelOutline, stack: str | None, *parts: str) -> str:
+def file_stem(outline: ModelOutline, of: Head | None, *parts: str) -> str:
     """Compose a file's name of characters that are safe in a shell, such as ``gpt2-L5H1-spectrum``.
 
-    It names the stack if the model has several.
+    It names the stack of a head or layer if the model has several.
     """
     model = re.sub(r"[^\w.-]+", "-", short_name(outline)).strip("-.") or "model"
-    return "-".join(filter(None, (model, stack if len(outline.stacks) > 1 else None, *parts)))
+    stack = of.stack if of is not None and len(outline.stacks) > 1 else ""
+    return "-".join(filter(None, (model, stack, *parts)))
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

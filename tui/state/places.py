@@ -113,10 +113,6 @@ def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:
 REST = 0.5
 """Seconds after which a place counts as visited."""
 
-MOST_PLACES = 200
-"""Places that are kept."""
-
-
 Place = tuple[Head | None, str]
 """A head or a layer, None for the model as a whole, and a view."""
 
@@ -148,7 +144,6 @@ class PlaceHistory:
             self.jump()
         else:
             self._places.append(place)
-        del self._places[:-MOST_PLACES]
         self._at = len(self._places) - 1
 
     def turn(self, place: Place) -> None:

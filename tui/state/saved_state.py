@@ -22,9 +22,6 @@ from tui.state.session import Shown
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
-LONGEST = 20_000
-"""Characters of the longest sentence that is remembered."""
-
 LEAVING = 0.1
 """Seconds that quitting waits for a write."""
 
@@ -104,12 +101,12 @@ class SavedState:
 
 def _saved_fields(model: str, shown: Shown) -> dict[str, Any]:
     """Give the fields to save; while the whole model is selected, the head saved before stays."""
-    text, selected = shown.sentence or "", shown.selected
+    selected = shown.selected
     return {
         "model": model,
         **({} if selected is None else {"head": f"{selected.stack}.{selected}"}),
         "view": shown.view,
-        "text": text if len(text) <= LONGEST else "",
+        "text": shown.sentence or "",
         "measure": shown.measure,
         "overview": shown.overview,
         "epsilon": shown.epsilon,

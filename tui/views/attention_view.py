@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from engine.analysis.attention import map_table
 from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
+from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention
 from engine.values.table import AnyTable
 from tui.drawing.facts import brief_notice
@@ -29,8 +30,23 @@ from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
 
 
-def map_in_parts(maps: Maps, query: MapQuery, sentence: Sentence, work: str) -> MapSource:
-    """Fetch the map of a long sentence part by part; newer work of the same name replaces older."""
+def map_source(
+    maps: Maps,
+    query: MapQuery,
+    sentence: Sentence,
+    work: str,
+    whole: Callable[[MapQuery], AttentionMap | EngineError | None],
+) -> MapSource | EngineError | None:
+    """Give a map to draw, or an error; None while it is missing.
+
+    Parameters
+    ----------
+    work : fetches the map of a long sentence part by part; newer work of the same name replaces older.
+    whole : gives the map of a short sentence.
+    """
+    if not sentence.is_long or query.name.is_rollout:
+        map = whole(query)
+        return MapSource.of(spell_map(map, sentence), query) if isinstance(map, AttentionMap) else map
     return MapSource(
         query,
         sentence.tokens,
@@ -108,14 +124,10 @@ class AttentionPane(SentencePane):
             self.show_message(title, no_attention(name.stack))
             return
         query = map_query(shown, name)
-        if sentence.is_long and not name.is_rollout:
-            source = map_in_parts(stores.maps, query, sentence, "maps")
-        else:
-            whole = stores.maps.whole(query)
-            if not isinstance(whole, AttentionMap):
-                self.show_missing(title, whole, is_late=stores.maps.is_late)
-                return
-            source = MapSource.of(spell_map(whole, sentence), query)
+        source = map_source(stores.maps, query, sentence, "maps", stores.maps.whole)
+        if not isinstance(source, MapSource):
+            self.show_missing(title, source, is_late=stores.maps.is_late)
+            return
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
             self.show_missing(title, answer, is_late=stores.maps.is_late)

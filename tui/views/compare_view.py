@@ -12,7 +12,7 @@ from textual import on
 from engine.analysis.attention import attention_table, difference_of_heads_table
 from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
-from engine.values.attention import AttentionMap, MapQuery, Sentence
+from engine.values.attention import MapQuery, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, head_text
@@ -25,13 +25,12 @@ from tui.drawing.plots import Curve
 from tui.drawing.plots import Line as CurveLine
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
-from tui.drawing.token_spelling import spell_map
 from tui.state.maps import map_of
 from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
-from tui.views.attention_view import map_in_parts
+from tui.views.attention_view import map_source
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
@@ -143,19 +142,13 @@ class ComparePane(SentencePane):
         titled = []
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
-            source: MapSource | str
-            if sentence.is_long:
-                source = map_in_parts(stores.maps, query, sentence, f"compare {head.stack} {head}")
-            else:
-                map = stores.maps.heads.get(query)
-                if map is None:  # ask for one layer after the other
-                    self.show_missing((), None, is_late=stores.maps.is_late)
-                    return
-                source = str(map)
-                if isinstance(map, AttentionMap):
-                    source = MapSource.of(spell_map(map, sentence), query)
+            source = map_source(stores.maps, query, sentence, f"compare {head.stack} {head}", stores.maps.heads.get)
+            if source is None:  # ask for one layer after the other
+                self.show_missing((), None, is_late=stores.maps.is_late)
+                return
             sign, style = self.graph.line_sign(number)
-            titled.append((Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
+            above = Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " ")))
+            titled.append((above, source if isinstance(source, MapSource) else str(source)))
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
@@ -165,14 +158,10 @@ class ComparePane(SentencePane):
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
         title = [named, *_off_parts(shown, stores)]
         query = difference_query(shown, pair)
-        if sentence.is_long:
-            source = map_in_parts(stores.maps, query, sentence, "compare difference")
-        else:
-            map = stores.maps.heads.get(query)
-            if not isinstance(map, AttentionMap):
-                self.show_missing(title, map, is_late=stores.maps.is_late)
-                return
-            source = MapSource.of(spell_map(map, sentence), query)
+        source = map_source(stores.maps, query, sentence, "compare difference", stores.maps.heads.get)
+        if not isinstance(source, MapSource):
+            self.show_missing(title, source, is_late=stores.maps.is_late)
+            return
         above = Title([replace(part, style="bold") for part in title])
         self._show_maps(title, [above.fit(0).plain], [(above, source)], shown)
 

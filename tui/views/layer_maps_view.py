@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from textual import on
@@ -30,6 +31,7 @@ class HeadsPane(SentencePane):
     """Small maps on one scale; the cursor is on the selected head, whose map a large terminal shows beside them."""
 
     view = "maps"
+    table_name: ClassVar[str] = "attention"
     is_beside_map = True
     is_of_sentence = True
     uses = ("selected", "text", "waiting_text", "off", "pins", "map_scale")
@@ -128,11 +130,6 @@ class HeadsPane(SentencePane):
     @on(SmallMaps.Entered)
     def _open_map(self) -> None:
         self.app.call_later(self.app.run_action, "views.open_map('maps')")
-
-    @property
-    def table_name(self) -> str:
-        """It has the table of attention."""
-        return "attention"
 
     def table_subject(self) -> str:
         """Name the layer."""

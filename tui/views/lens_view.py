@@ -35,6 +35,7 @@ class LensPane(Pane):
     """
 
     view = LENS.name
+    subject: ClassVar[None] = None
     is_of_sentence = True
     asks = ("tables",)
     uses = ("text", "waiting_text", "off", "position", "token", "against")
@@ -102,10 +103,6 @@ class LensPane(Pane):
             self._position = self.grid.cursor[1]
             self.session.measure_token(f"#{number}", position=self._position)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
-
-    @property
-    def subject(self) -> None:
-        """The model."""
 
     def table_on_screen(self) -> Table:
         """Give the rows of all cells."""

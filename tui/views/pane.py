@@ -193,12 +193,6 @@ class Pane(Frame):
             raise EngineError("no model is open yet; nothing was written")
         return self.stores
 
-    @property
-    def selected_stack(self) -> str | None:
-        """The stack of what is selected."""
-        selected = self.session.shown.selected
-        return None if selected is None else selected.stack
-
     def step_back(self) -> bool:
         """Undo one thing before escape leaves the view; False where there is nothing to undo."""
         return False

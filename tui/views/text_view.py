@@ -46,6 +46,7 @@ class TextPane(SentencePane):
     uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "cell")
     asks = ("maps",)
     follows_cursor = True
+    foot_keys: ClassVar[Mapping[str, str]] = {"text.follow": "Largest"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
@@ -61,13 +62,7 @@ class TextPane(SentencePane):
         super().__init__(self.keys_line, self.keys, self.queries_line, self.queries, self.legend_line)
         self.shown: MapLines | None = None
         self._spellings: tuple[tuple[Spelling, ...], tuple[Spelling, ...]] = ((), ())
-        self._scale: Scale = "linear"
         self._legend: Callable[[int], Text] = lambda width: Text()
-
-    @property
-    def foot_keys(self) -> Mapping[str, str]:
-        """The key to the largest weight."""
-        return {"text.follow": "Largest"}
 
     @property
     def _is_of_keys(self) -> bool:
@@ -93,18 +88,18 @@ class TextPane(SentencePane):
         else:
             lines = whole
         if isinstance(lines, MapLines):
-            self._colour_texts(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
+            self._colour_texts(lines, sentence, title)
         else:
             self.show_missing(title, lines, is_late=maps.is_late)
 
-    def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
+    def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part]) -> None:
         ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
-        self.shown, self._scale = lines, scale
+        self.shown = lines
         self.show_drawn(title)
-        levels = Levels("linear" if scale == "sink" else scale, lines.largest, ink, lines.is_signed)
+        levels = Levels("linear" if self.scale == "sink" else self.scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
@@ -118,7 +113,8 @@ class TextPane(SentencePane):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        return self._scale
+        keys = 0 if self.shown is None else len(self.shown.key_tokens)
+        return self.session.shown.map_scale or default_scale(keys)
 
     def replace_by(self, message: str) -> None:
         """Show why there is no text, or none yet."""
