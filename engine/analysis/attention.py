@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from engine.analysis.layers import NOTHING, query_layers
 from engine.analysis.open_model import OpenModel, attention_of_both
 from engine.mathematics.attention import Weights, rollout, uniform_attention
-from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
+from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import DELTA, Off
 from engine.values.progress import Lane, Progress, Work
 from engine.values.table import (
     ATTENTION_COLUMNS,
-    BLOCK_COLUMNS,
     DIFFERENCE_COLUMNS,
     DIFFERENCE_OF_HEADS_COLUMNS,
     ROLLOUT_COLUMNS,
@@ -139,20 +138,6 @@ def map_table(attention: AttentionMap) -> LargeTable:
         return LargeTable("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
     columns = ATTENTION_COLUMNS if attention.other is None else DIFFERENCE_COLUMNS
     return LargeTable("attention", columns, attention_rows(attention))
-
-
-def block_table(maps: Iterable[PooledMap]) -> LargeTable:
-    """List the blocks of pooled maps: first and last query and key, largest and mean weight."""
-    return LargeTable("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
-
-
-def _block_rows(pooled: PooledMap) -> Iterator[Row]:
-    place = (pooled.name.stack, pooled.name.layer_label, pooled.name.head_label)
-    for row in pooled.window.rows:
-        for column in pooled.window.columns:
-            block = pooled.at(row, column)
-            queries, keys = block.queries, block.keys
-            yield (*place, queries[0], queries[-1], keys[0], keys[-1], block.largest, block.mean)
 
 
 def rows_of_rollout(model: OpenModel, query: Query) -> Groups:

@@ -309,7 +309,7 @@ class Engine:
         return self._ask_model(lambda model: analysis.large_maps.pooled_map(model, query, window), view)
 
     def whole_map(self, query: MapQuery, view: str = "") -> Future[AttentionMap]:
-        """Request a whole map of a long sentence, or two for their difference, for a file."""
+        """Request a whole map of a sentence, or two for their difference."""
         return self._ask_model(lambda model: analysis.large_maps.whole_map(model, query), view)
 
     def map_lines(self, query: MapQuery, place: tuple[int, int], view: str = "") -> Future[MapLines]:

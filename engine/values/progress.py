@@ -20,7 +20,6 @@ RATE_SECONDS = 1.0
 
 READING, LOADING = "reading the sentence", "reading weights"
 IMPORTING_TORCH, IMPORTING_TRANSFORMERS = "importing torch", "importing transformers"
-PHASES = (IMPORTING_TORCH, IMPORTING_TRANSFORMERS, LOADING, READING)
 """Activities that a sentence waits for; the progress of an import is its seconds, as its end is unknown."""
 
 PREDICTING = "predicting"

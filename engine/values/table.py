@@ -36,11 +36,7 @@ SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "singular_value_other")
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight", "weight_chance")
 ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight", "weight_chance")
 DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
-TEXT_COLUMNS = (
-    "stack", "layer", "head", "query", "key", "position", "token", "kind", "weight_as_key", "weight_as_query",
-)  # fmt: skip
 DIFFERENCE_OF_HEADS_COLUMNS = (*DIFFERENCE_COLUMNS, "other_stack", "other_layer", "other_head")
-BLOCK_COLUMNS = ("stack", "layer", "head", "query", "last_query", "key", "last_key", "max_weight", "mean_weight")
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 
@@ -57,7 +53,7 @@ class Kind(Enum):
 TEXTS = (Kind.TEXT, Kind.TOKEN)
 
 _WHOLE = re.compile(
-    r"layer|from_layer|other_layer|rows|cols|index|last_index|query|last_query|key|last_key|parameters|bytes"
+    r"layer|from_layer|other_layer|rows|cols|index|last_index|query|key|parameters|bytes"
     r"|place|position|step|rank|rank_other|rank_after|token_id|(\w+_)?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)"
     r"|(qk|ov)_(image_in_kernel|factors_lost)"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from tui.app.keymap import every_binding
 from tui.app.start import Config
 from tui.cli.command_line import command, explore
 from tui.cli.configuration import SETTINGS, config_file, read_config
-from tui.state.saved_state import MODELS, place_of, recall, remember
+from tui.state.saved_state import place_of, recall, remember
 from tui.toolkit.themes import OWN, SHORT
 
 
@@ -106,16 +105,6 @@ def test_a_damaged_state_is_ignored(tiny_model: TinyModel) -> None:
         place_of("gpt2").write_bytes(spoilt)
         assert recall("gpt2", outline) in ({}, {"view": "ranks"})
     assert recall("another", outline) == {}
-
-
-def test_the_states_of_the_oldest_models_are_forgotten() -> None:
-    for number in range(MODELS + 3):
-        remember(f"model {number}", {"model": f"model {number}"})
-        os.utime(place_of(f"model {number}"), (number, number))
-    remember("the last", {"model": "the last"})
-    assert len(list(state_directory().rglob("*"))) == MODELS + 1  # and the folder
-    kept = [place_of(f"model {number}").exists() for number in (0, 3, 4, MODELS + 2)]
-    assert kept == [False, False, True, True]
 
 
 def test_info_names_versions_and_every_path_and_says_what_is_not_there() -> None:

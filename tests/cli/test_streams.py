@@ -12,10 +12,6 @@ import pytest
 
 from tests.exporting import attn_tui, exported, refusal
 from tests.opening import ROOT
-from tests.tui.explorer import explorer, press
-from tests.tui.painted import good_terminal
-from tui.app.explorer import OPENING_SENTENCE
-from tui.export.pictures import picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
@@ -112,13 +108,3 @@ def test_a_variable_that_an_option_does_not_take_is_refused() -> None:
     done = run("config", "", ATTN_TUI_ENERGY="9")
     assert done.returncode == 2
     assert "Invalid value for '--energy'" in done.stderr
-
-
-async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
-    async with explorer("demo", text=OPENING_SENTENCE, head="L1H0") as (app, pilot):
-        await press(pilot, "3")
-        before = picture_of(app.views.active).as_ansi(app.console)
-        assert "▓" not in before
-        assert "▓" in picture_in_glyphs(app.views.active).as_text()
-        assert picture_of(app.views.active).as_ansi(app.console) == before

@@ -225,22 +225,18 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     def _has_read(self, sentence: Sentence) -> None:
         """List a sentence that was read; the first one also loads the model, so label its heads."""
         if sentence.text == self.session.shown.text:
-            self.sentences.has_read(sentence.text)
+            self.sentences.add(sentence.text)
             self.sentence_input.show_read(sentence.text, sentence)
-        if self.stores is not None and not self.stores.labels.is_known:
+        if self.stores is not None and not self.stores.is_labelled:
             start_work(self.views, self._label, "labels")
 
     async def _label(self) -> None:
         """If this fails, the next sentence tries again."""
-        from tui.state.stores import HeadLabels  # imports NumPy, which the first frame does not wait for
-
         stores = self.stores
         assert stores is not None
         try:
-            labels = await asyncio.wrap_future(self.engine.labels(self.report))
-            names = {head: label.name for head, label in labels.items()}
-            scores = {head: label.score for head, label in labels.items()}
-            stores.labels = HeadLabels(names, is_known=True, scores=scores)
+            stores.labels = await asyncio.wrap_future(self.engine.labels(self.report))
+            stores.is_labelled = True
         except EngineError:
             self.report(DONE)
         stores.arrived()
@@ -251,8 +247,8 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     @on(SentenceProgress)
     def _advance(self, event: SentenceProgress) -> None:
-        """Show the progress of loading a model or reading a sentence, here and in the views that wait for it."""
-        self.show_progress(event.progress if self.stores is None else self.stores.advance(event.progress))
+        """Show the progress of loading a model or reading a sentence."""
+        self.show_progress(event.progress if self.stores is None else self.stores.progress_of(event.progress))
 
     @on(ProgressReport)
     def _show_report(self, event: ProgressReport) -> None:

@@ -10,7 +10,6 @@ from rich.text import Text
 from engine.values.display_text import plural, quantity, size
 
 if TYPE_CHECKING:
-    from engine.values.heads import Head
     from engine.values.memory import MemoryReport
     from engine.values.outline import Comparison, LayerOutline, ModelOutline
 
@@ -31,12 +30,6 @@ def distance_text(distance: int | None, outline: ModelOutline) -> str:
         return ""
     past = outline.past_context(distance)
     return f"Δ = {distance}{', ' if past else ''}{past}"
-
-
-def subject_of(name: Head | None, distance: int | None = None) -> str:
-    """Write a table's subject for a file's name: a head or layer, empty for the model, and the distance of QK."""
-    parts = "" if name is None else str(name), "" if distance is None else f"distance{distance}"
-    return "-".join(filter(None, parts))
 
 
 def _counts(values: list[int]) -> str:

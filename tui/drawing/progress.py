@@ -63,22 +63,3 @@ def progress_bar(progress: Progress) -> str:
     """
     full = 8 * progress.done // progress.total if progress.total else 0
     return "▮" * min(full, 8) + "▯" * (8 - full) if progress.total else ""
-
-
-def progress_sentence(progress: Progress) -> str:
-    """Format progress as part of a sentence.
-
-    Examples
-    --------
-    >>> progress_sentence(Progress("", 3, 40, "layers", 0.5))
-    '3 of 40 layers, 75 s left'
-    >>> progress_sentence(Progress("", 5 * 10**9, 20 * 10**9, "bytes"))
-    '5.0 GB of 20 GB'
-    """
-    if progress.unit == "seconds":
-        amount = f"{progress.done} s"
-    elif progress.unit == "bytes":
-        amount = f"{size(progress.done)} of {size(progress.total)}"
-    else:
-        amount = f"{progress.done} of {progress.total} {progress.unit}"
-    return ", ".join(filter(None, (amount, progress.note, time_left(progress))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,6 @@ from tui.state.session import Side
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import AttentionPane
 from tui.views.compare_view import ComparePane
-from tui.views.layer_maps_view import HeadsPane
 from tui.views.lens_view import LensPane
 from tui.views.overview_view import OverviewPane
 from tui.views.pane import Pane
@@ -86,18 +86,10 @@ def _cell(pane: Pane) -> tuple[Cell, str]:
                 return str(head), f"the row's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
             return number, f"{pane.measure.title} of {head}, {matrix}"
         case TextPane() if pane.shown is not None:
-            table, lines = pane.table_on_screen(), pane.shown
-            token = dict(zip(table.columns, table.rows[pane.line], strict=True))
-            cells = tab_separated([(token["token"], lines.row[lines.key].item())], "the token")
-            return cells, f"token {token['position']} and the weight of query {lines.query}, key {lines.key}"
+            lines = pane.shown
+            return lines.row[lines.key].item(), f"weight of query {lines.query}, key {lines.key}"
         case LensPane():
             return pane.cell_on_screen().frame["token"][0], "the likeliest token"
-        case HeadsPane():
-            if pane.named is None:
-                raise EngineError("no map under the cursor; move to one to copy a weight")
-            head, block = pane.named
-            query, key = block.place
-            return block.largest, f"weight of {head}: query {query}, key {key}"
         case ComparePane():
             if not (found := pane.under_cursor):
                 raise EngineError("Compare is still empty; nothing was copied")
@@ -119,39 +111,32 @@ async def _rows(pane: Pane) -> tuple[Sequence[Row], str]:
                 raise _without_rows(pane)
             line = pane.grid.order.index(pane.grid.place)
             return [pane.table_on_screen().rows[line]], f"row {line + 1} of {pane.view}"
-        case TextPane():
-            return [pane.table_on_screen().rows[pane.line]], "the token's row of the table"
+        case TextPane() if pane.shown is not None:
+            return [pane.shown.row.tolist()], _weights_of(pane.shown.query, len(pane.shown.row))
         case LensPane():
             return pane.cell_on_screen().rows, "the likeliest tokens under the cursor"
-        case HeadsPane():
-            raise EngineError(
-                f"small maps have no rows; {key_of(pane.app, 'app.copy_cell')} copies the weight that is read out, "
-                f"{key_of(pane.app, 'app.export')} writes all of them to a file"
-            )
         case ComparePane():
             place, description = _place(pane)
-            if rows := _rows_where(await pane.whole_table(), **place):
-                return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
-            key = key_of(pane.app, "app.copy_cell")
-            raise EngineError(f"the table has no row for this place alone; {key} copies what is under the cursor")
+            rows = await asyncio.to_thread(_rows_where, await pane.whole_table(), **place)
+            return rows, f"{description}: {quantity(len(rows), 'row')} of the table"
         case AttentionPane() if pane.cell is not None:
             query, _ = pane.cell  # the cursor may have gone when the map comes
             weights = (await pane.whole_map()).weights[query].tolist()
-            return [weights], f"query {query}: weights of {quantity(len(weights), 'key')}"
+            return [weights], _weights_of(query, len(weights))
         case SpectraPane() if pane.graph.matrix:
             matrix, index = pane.graph.matrix, pane.graph.index
             return _rows_where(pane.table_on_screen(), matrix=matrix, index=index), f"the row of σ {index} of {matrix}"
         case OverviewPane() if (head := pane.map.head) is not None:
             table = pane.table_on_screen()
             return _rows_where(table, stack=head.stack, layer=head.layer, head=head.label), f"the row of {head}"
-        case RanksPane() if (head := pane.head_here) is not None:
-            measure, ranks = pane.measure, pane.table_on_screen()
-            at, value = ranks.columns.index("matrix"), ranks.columns.index(measure.name)
-            own = _rows_where(ranks, stack=head.stack, layer=head.layer, head=head.label)
-            numbers = {row[at]: row[value] for row in own}
-            cells = [str(head), *(numbers.get(matrix) for matrix in MATRICES)]
-            return [cells], f"{measure.title} of {head}, {' '.join(MATRICES)}"
+        case RanksPane() if pane.grid.whole_row is not None:
+            head, (_, *numbers) = pane.head_here, pane.grid.whole_row
+            return [[str(head), *numbers]], f"{pane.measure.title} of {head}, {' '.join(MATRICES)}"
     raise EngineError(NOTHING)
+
+
+def _weights_of(query: int, keys: int) -> str:
+    return f"query {query}: weights of {quantity(keys, 'key')}"
 
 
 def _place(pane: ComparePane) -> tuple[dict[str, Cell], str]:

@@ -18,17 +18,18 @@ from engine.store.export import FORMATS, check_format, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural, size
 from engine.values.errors import EngineError
-from engine.values.heads import NAMED_HEADS, Off
+from engine.values.heads import NAMED_HEADS, Head
 from engine.values.outline import ModelOutline
 from engine.values.progress import DONE, Progress, ProgressReporter
 from engine.values.table import LeftOut, left_out_title
 from engine.values.views import ABLATION, DEFAULT_TOP, LENS, NEEDS, VIEWS, Scope
-from tui.drawing.facts import short_name, subject_of
-from tui.export.pictures import picture_in_glyphs, picture_of, picture_of_screen
+from tui.drawing.facts import short_name
+from tui.export.pictures import painted_screen, svg_of
 from tui.export.request import APPLICABLE, Export, Request, facts_of, write_parts
 from tui.state.tables import measured_tokens
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ProgressReport
+from tui.toolkit.screen import painted
 from tui.views.table_view import TablePane
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ class What(Enum):
     MATRICES = ("m", "Write the matrices of what is selected", ".npz")
     SVG = ("s", "Write a picture of the view, as SVG", ".svg")
     SCREEN = ("S", "Write a picture of the screen, as SVG", ".svg")
-    TEXT = ("t", "Write the view as text", ".txt")
-    ANSI = ("a", "Write the view as text with its colours", ".ans")
 
     def __init__(self, key: str, does: str, ending: str) -> None:
         self.key, self.does, self.ending = key, does, ending
@@ -56,14 +55,9 @@ class What(Enum):
         return not self.ending
 
     @property
-    def is_picture(self) -> bool:
-        """Whether it is a picture of the screen or a view."""
-        return not self.is_table and self is not What.MATRICES
-
-    @property
     def is_of_view(self) -> bool:
         """Whether it is a table or picture of the active view."""
-        return self is What.VIEW or (self.is_picture and self is not What.SCREEN)
+        return self in (What.VIEW, What.SVG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +86,8 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     Examples
     --------
     >>> picture = Choice(What.SCREEN)
-    >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.ans", "x.svg", "x")]
-    ['VIEW', 'ANSI', 'SCREEN', 'SCREEN']
+    >>> [choice_of(Path(name), picture, "ranks").what.name for name in ("x.csv", "x.svg", "x")]
+    ['VIEW', 'SCREEN', 'SCREEN']
     >>> choice_of(Path("x.npz"), Choice(What.MODEL), "attention").format
     'npz'
     """
@@ -105,7 +99,7 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     return replace(usual, what=next((what for what in What if what.ending == path.suffix != ""), usual.what))
 
 
-OF_MODEL = {"text": "attention", "difference": "attention", "overview": "heads"}
+OF_MODEL = {"difference": "attention", "overview": "heads"}
 """The table of the whole model for a view, or for its table, with another name."""
 
 
@@ -148,8 +142,6 @@ class ExportFiles:
             What.MATRICES: f"matrices of {'the model' if target is None else target}, NPZ",
             What.SVG: f"picture of {self.view}, SVG",
             What.SCREEN: "picture of the screen, SVG",
-            What.TEXT: f"picture of {self.view}, plain text",
-            What.ANSI: f"picture of {self.view}, coloured text",
         }[what]
 
     def suggest(self, choice: Choice) -> Path:
@@ -159,15 +151,8 @@ class ExportFiles:
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would only show that the view is being computed."""
-        if choice.what.is_picture and choice.what.is_of_view and self._views.active.is_waiting:
+        if choice.what is What.SVG and self._views.active.is_waiting:
             raise EngineError(f"{self.view} is still empty; nothing was written")
-
-    def is_to_grow(self, choice: Choice) -> bool:
-        """Say whether the active view is chosen and still being computed."""
-        active = self._views.active
-        stopped = self._stores.tables.stopped
-        is_stopped = stopped is not None and stopped[0] == active.view
-        return choice.what.is_of_view and active.is_unfinished and not is_stopped
 
     def _table_name(self) -> str:
         """Give the name of the active view's table on the command line."""
@@ -175,20 +160,29 @@ class ExportFiles:
         return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
-        outline, shown, pane = self._outline, self._views.session.shown, self._views.active
-        if what is What.SCREEN:
-            return file_stem(outline, pane.selected_stack, subject_of(shown.selected), "screen")
+        pane = self._views.active
+        if what is What.MODEL:
+            return file_stem(self._outline, None, "all", *self._conditions(), self._table_name())
         if what is What.MATRICES:
             target = self._views.target_head
-            return file_stem(outline, None if target is None else target.stack, str(target or "all"), "matrices")
-        if what is not What.MODEL:
-            stack, subject = pane.table_subject()
-            return file_stem(outline, stack, subject, off_subject(shown.off, pane.table_name), pane.table_name)
-        name = self._table_name()
-        options = APPLICABLE[name]
-        distance = subject_of(None, shown.distance if "distance" in options else None)
-        folded = "folded" if "fold_norm" in options and shown.folds else ""
-        return file_stem(outline, None, "all", distance, folded, off_subject(shown.off, name), name)
+            return file_stem(self._outline, target, str(target or "all"), "matrices")
+        selected = self._views.session.shown.selected
+        if what is What.SCREEN:
+            return file_stem(self._outline, selected, str(selected or ""), "screen")
+        return file_stem(self._outline, selected, pane.table_subject(), *self._conditions(), pane.table_name)
+
+    def _conditions(self) -> list[str]:
+        """Name what else the numbers depend on, which their columns do not say."""
+        shown, name = self._views.session.shown, self._table_name()
+        options, heads = APPLICABLE.get(name, set()), shown.off.heads
+        named = "-".join(map(str, heads)) if len(heads) <= NAMED_HEADS else f"{len(heads)}-heads"
+        is_off = "off" in options and (heads or name == ABLATION.name)
+        return [
+            f"distance{shown.distance}" * ("distance" in options and shown.distance is not None),
+            "folded" * ("fold_norm" in options and shown.folds),
+            f"without-{named}" * bool(is_off and heads),
+            "by-mean" * bool(is_off and shown.off.by_mean),
+        ]
 
     # --- what is on screen, as a request of ``attn-tui export``
 
@@ -292,7 +286,7 @@ class ExportFiles:
 
     async def _work(self, choice: Choice, path: Path) -> Callable[[Check], str]:
         """Collect what to write, and give the function that writes it on another thread and says how much it was."""
-        if choice.what.is_picture:
+        if choice.what in (What.SVG, What.SCREEN):
             return self._picture_work(choice.what, path)
         if choice.what is What.VIEW:
             return await self._view_work(path, choice.format)
@@ -313,9 +307,9 @@ class ExportFiles:
         return write
 
     async def _view_work(self, path: Path, format: str) -> Callable[[Check], str]:
-        table, pooled = await self._views.active.whole_table(), self._views.attention.heatmap.pooled
-        is_of_map = self.view == "attention" and pooled is not None
-        total = len(pooled.query_tokens) * len(pooled.key_tokens) if is_of_map and pooled is not None else 0
+        table = await self._views.active.whole_table()
+        map = self._views.attention.heatmap.pooled if self.view == "attention" else None
+        total = 0 if map is None else len(map.query_tokens) * len(map.key_tokens)
         facts = facts_of(self._stores.engine, self._outline, table.name, self.shaped_by(table.name))
         reporter = ProgressReporter(self._report, self._said_before, "rows")
 
@@ -329,23 +323,15 @@ class ExportFiles:
         return write
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
-        shows = "the screen" if what is What.SCREEN else self.view
-        title = f"{self._outline.name}: {'attn-tui' if what is What.SCREEN else self.view}"
-        if what is What.SCREEN:
-            picture = picture_of_screen(self._app.screen_stack[0])
-        else:
-            picture = (picture_in_glyphs if what is What.TEXT else picture_of)(self._views.active)
-        console, is_dark = self._app.console, self._app.current_theme.dark
-        columns, rows = picture.size
+        is_of_screen, is_dark = what is What.SCREEN, self._app.current_theme.dark
+        lines = painted_screen(self._app.screen_stack[0]) if is_of_screen else painted(self._views.active)
+        title = f"{self._outline.name}: {'attn-tui' if is_of_screen else self.view}"
+        said = f"{lines[0].cell_length} × {len(lines)} cells of {'the screen' if is_of_screen else self.view}"
 
         def write(check: Check) -> str:
-            if what is What.TEXT:
-                text = picture.as_text()
-            else:
-                text = picture.as_ansi(console) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
             with requested_file(path) as partial:
-                partial.write_text(text, encoding="utf-8", newline="")
-            return f"{columns} × {rows} cells of {shows}"
+                partial.write_text(svg_of(lines, title, is_dark=is_dark), encoding="utf-8", newline="")
+            return said
 
         return write
 
@@ -354,28 +340,14 @@ class ExportFiles:
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
 
 
-def off_subject(off: Off, table: str) -> str:
-    """Name the heads that are off for a table, and by what, in its file's name.
-
-    Examples
-    --------
-    >>> off_subject(Off(by_mean=True), "ablation"), off_subject(Off(by_mean=True), "predictions")
-    ('by-mean', '')
-    """
-    count = len(off.heads)
-    if "off" not in APPLICABLE.get(OF_MODEL.get(table, table), ()) or not (count or table == ABLATION.name):
-        return ""
-    heads = "-".join(map(str, off.heads)) if count <= NAMED_HEADS else f"{count}-heads"
-    return "-".join(["without", heads] * bool(count) + ["by-mean"] * off.by_mean)
-
-
-def file_stem(outline: ModelOutline, stack: str | None, *parts: str) -> str:
+def file_stem(outline: ModelOutline, of: Head | None, *parts: str) -> str:
     """Compose a file's name of characters that are safe in a shell, such as ``gpt2-L5H1-spectrum``.
 
-    It names the stack if the model has several.
+    It names the stack of a head or layer if the model has several.
     """
     model = re.sub(r"[^\w.-]+", "-", short_name(outline)).strip("-.") or "model"
-    return "-".join(filter(None, (model, stack if len(outline.stacks) > 1 else None, *parts)))
+    stack = of.stack if of is not None and len(outline.stacks) > 1 else ""
+    return "-".join(filter(None, (model, stack, *parts)))
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

@@ -1,10 +1,10 @@
-"""Pictures of a view or of the screen below its boxes: as SVG, as text, and as coloured text."""
+"""Pictures of a view, or of the screen below its boxes, as SVG."""
 
 from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape, unescape
 
 from rich.color import Color, blend_rgb
@@ -14,7 +14,6 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.toolkit.screen import painted
 
@@ -85,37 +84,16 @@ _PIECES = re.compile(
 """Where a programming font joins characters, such as ``->`` into an arrow, or lacks the character; and after a gap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Some lines of cells, all of the same length."""
-
-    lines: tuple[Strip, ...]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows."""
-        return max((line.cell_length for line in self.lines), default=0), len(self.lines)
-
-    def as_text(self) -> str:
-        """Write the characters, without the blanks at the ends of lines and below."""
-        text = "\n".join(line.text.rstrip() for line in self.lines).rstrip("\n")
-        return f"{text}\n"
-
-    def as_ansi(self, console: Console) -> str:
-        """Write the characters with the colours of a console."""
-        return "".join(f"{line.render(console)}\n" for line in self.lines)
-
-    def as_svg(self, title: str, *, is_dark: bool = True) -> str:
-        """Draw the cells as SVG, each character in its cell."""
-        width, height = self.size
-        console = Console(  # without colours: Rich would cache its codes in the styles of other terminals
-            width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False,
-            color_system=None,
-        )  # fmt: skip
-        theme = DARK if is_dark else LIGHT
-        console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in self.lines], new_lines=True))
-        escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return portable_svg(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
+def svg_of(lines: Sequence[Strip], title: str, *, is_dark: bool = True) -> str:
+    """Draw lines of cells, all of the same length, as SVG, each character in its cell."""
+    console = Console(  # without colours: Rich would cache its codes in the styles of other terminals
+        width=lines[0].cell_length, height=len(lines), file=io.StringIO(), force_terminal=True, record=True,
+        legacy_windows=False, color_system=None,
+    )  # fmt: skip
+    theme = DARK if is_dark else LIGHT
+    console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in lines], new_lines=True))
+    escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
+    return portable_svg(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
 
 
 def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
@@ -156,36 +134,13 @@ def _apart(text: re.Match[str]) -> str:
     return f"{text['start']}{text['y']}{text['end']}{''.join(pieces)}"
 
 
-def picture_of(widget: Widget) -> Picture:
-    """Take a picture of a widget and its children, whatever lies over it."""
-    return Picture(painted(widget))
-
-
-def picture_in_glyphs(widget: Widget) -> Picture:
-    """Take a picture of a widget without colours, where each level has a character of its own."""
-    app = widget.app
-    before, app.no_color = app.no_color, True
-    _draw_anew(widget)
-    try:
-        return picture_of(widget)
-    finally:
-        app.no_color = before
-        _draw_anew(widget)
-
-
-def _draw_anew(widget: Widget) -> None:
-    for each in (widget, *widget.query(Widget)):
-        each.notify_style_update()
-        each._styles_cache.clear()
-
-
-def picture_of_screen(screen: Screen[object]) -> Picture:
-    """Take a picture of a screen without its notifications."""
+def painted_screen(screen: Screen[object]) -> Sequence[Strip]:
+    """Paint a screen without its notifications."""
     notices = list(screen.query("Toast"))
     for each in notices:
         each.visible = False
     try:
-        return picture_of(screen)
+        return painted(screen)
     finally:
         for each in notices:
             each.visible = True

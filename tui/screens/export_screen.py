@@ -189,21 +189,16 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     @on(Input.Submitted)
     def action_write(self) -> None:
-        """Write the choice; ask a second time to overwrite a file or to write an unfinished table."""
+        """Write the choice; ask a second time to overwrite a file."""
         try:
             path = self._path()
             is_there = path.exists()
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; an unknown user after ~
             self.message_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
-        is_to_grow = self._exporting.is_to_grow(self._choice)
-        if (is_there or is_to_grow) and path != self._confirmed:
-            self._confirmed, again = path, key_of(self.app, "export.write")
-            said = f"still being computed; press {again} again to write it as it is"
-            if is_there:
-                so_far = " with what there is so far" if is_to_grow else ""
-                said = f"the file exists; press {again} again to overwrite it{so_far}"
-            self.message_line.show(said)
+        if is_there and path != self._confirmed:
+            self._confirmed = path
+            self.message_line.show(f"the file exists; press {key_of(self.app, 'export.write')} again to overwrite it")
             return
         self._exporting.folder = path.parent
         self.dismiss((self._choice, path, is_there))

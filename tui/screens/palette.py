@@ -25,8 +25,8 @@ from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of, show_measure
 from tui.screens.modal import Modal
 from tui.state.overview_measures import NAMES
-from tui.state.places import example, parse_place, view_names
-from tui.state.tree_search import is_condition, is_name
+from tui.state.places import NoPlaceError, example, parse_place, view_names
+from tui.state.tree_search import is_condition
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme
@@ -122,7 +122,7 @@ class Palette(Modal[None]):
         """Offer the heads and layers that a text may mean: the named one first, the heads of a named layer last."""
         if self._views is None or self._stores is None:
             return
-        outline, labels, shown = self._stores.outline, self._stores.labels, self._views.session.shown
+        outline, shown = self._stores.outline, self._views.session.shown
         named: tuple[Head, ...] = ()
         with suppress(EngineError):
             place = parse_place(typed, outline, shown.selected, ())
@@ -131,7 +131,7 @@ class Palette(Modal[None]):
         inside = (head for layer in named if layer.is_layer for head in outline.layer(layer).head_names())
         every = chain(named, found, inside)
         for head in islice(dict.fromkeys(every), MOST):
-            label = labels.of(head)
+            label = self._stores.label(head)
             is_named = any(map(str.isdigit, typed)) or typed.lower() in head.stack
             written = " · ".join(filter(None, (head_text(head, outline.stacks), label)))
             yield NAMED if is_named else fit_of(typed, "", label), written, partial(self._go, head)
@@ -141,9 +141,11 @@ class Palette(Modal[None]):
             self._views.post_message(PlaceWanted(place))
 
     def _why_none(self, typed: str) -> str:
-        if self._views is not None and self._stores is not None and is_name(typed):
+        if self._views is not None and self._stores is not None:
             try:
                 parse_place(typed, self._stores.outline, self._views.session.shown.selected, ())
+            except NoPlaceError:
+                pass
             except EngineError as error:
                 return str(error)
         return f"nothing matches {quote_text(typed)}; {key_of(self.app, 'palette.leave')} goes back"

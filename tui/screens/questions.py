@@ -13,7 +13,7 @@ from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
 from tui.screens.prompt import Question
-from tui.state.marked_heads import off_fields, say_switched, switch_heads
+from tui.state.marked_heads import off_fields, say_off, switch_heads
 from tui.state.overview_measures import NAMES, by_spread
 from tui.state.places import NoPlaceError, example, parse_place, view_names
 from tui.state.tree_search import is_condition, place_after
@@ -191,7 +191,7 @@ class Search(QuestionOfModel):
         self._opened: Head | None = None
         stacks = self._outline.stacks if len(self._outline.stacks) > 1 else ()
         marks = (mark.lower() for layer in self._outline.layers for mark in layer.marks)
-        every = (*self._stores.labels.by_head.values(), *stacks, *marks, "pinned", "off")
+        every = (*(label.name for label in self._stores.labels.values()), *stacks, *marks, "pinned", "off")
         self.names = tuple(dict.fromkeys(every))
 
     def typed(self, text: str) -> str:
@@ -209,7 +209,7 @@ class Search(QuestionOfModel):
         if not word:
             head = example(self._outline)
             return f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off · {self._completes}"
-        if not self._stores.labels.is_known:
+        if not self._stores.is_labelled:
             return "no match; heads get labels when a sentence is read"
         return f"there is no head {word}" if word in LABELS.values() else "no match"
 
@@ -351,10 +351,10 @@ class OffByName(QuestionOfModel):
         """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
-        shown, before = self._session.shown, self._session.shown.off
-        after = switch_heads(before, heads, is_off=word == "off")
-        self._session.change(**off_fields(shown, after, is_comparing=self._views.is_comparing))
-        said = say_switched(before, after, heads, self._outline.stacks, key_of(self._views, "app.all_on"))
+        shown = self._session.shown
+        off = switch_heads(shown.off, heads, is_off=word == "off")
+        self._session.change(**off_fields(shown, off, is_comparing=self._views.is_comparing))
+        said = say_off(off, self._outline.stacks, key_of(self._views, "app.all_on"))
         self._views.post_message(Notice(said))
 
     def _heads_selected(self, word: str) -> tuple[Head, ...]:

@@ -54,19 +54,17 @@ class SentencesScreen(Modal[str | None]):
 
     def _fill(self) -> None:
         """List the sentences; the cursor stays on its line."""
-        at, listed = self._list.highlighted or 0, self._sentences.listed
+        at, listed = self._list.highlighted or 0, self._sentences.newest_first
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
-        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True), id=text) for text in listed])
+        for text in listed:
+            line = fit(escape_text(text[:SHOWN]), width).rstrip()
+            self._list.add_option(Option(Text(line, no_wrap=True), id=text))
         if listed:
             self._list.highlighted = min(at, len(listed) - 1)
         else:
             said = f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
             self._list.add_option(Option(Text(said, no_wrap=True), disabled=True))
-
-    def _line(self, text: str, width: int) -> str:
-        mark = "●" if text in self._sentences.read else " "
-        return f"{mark} {fit(escape_text(text[:SHOWN]), width).rstrip()}"
 
     @on(OptionList.OptionSelected)
     def _choose(self, event: OptionList.OptionSelected) -> None:

@@ -65,18 +65,16 @@ class Maps:
     Attributes
     ----------
     has_read : called when the model has read a sentence.
-    heads : maps of single heads, of a short sentence; the other maps of their layers are not kept.
+    heads : maps of single heads, of a short sentence, and differences; the other maps of their layers are not kept.
     parts : rectangles of a long sentence's maps; newer work of the same name replaces older.
     lines : rows and columns of a long sentence's maps.
     warning : why the model cannot read a sentence, or is slow; else empty.
-    is_loaded : whether the model has read any sentence.
     stores : all of them.
     """
 
     def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
         self.has_read: Callable[[Sentence], None] = lambda sentence: None
         self.warning = ""
-        self.is_loaded = False
         self._engine = engine
         self._outline = outline
         self._arrived = arrived
@@ -84,7 +82,7 @@ class Maps:
         self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
         self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
-        self.heads: Store[MapQuery, AttentionMap] = Store(self._ask_head, arrived)
+        self.heads: Store[MapQuery, AttentionMap] = Store(lambda query: engine.whole_map(query, "compare"), arrived)
         self.parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
         self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
         self.lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
@@ -111,7 +109,6 @@ class Maps:
         """Have the model read a sentence."""
         text, off = key
         sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
-        self.is_loaded = True
         self.has_read(sentence)
         return sentence
 
@@ -155,13 +152,6 @@ class Maps:
             return self._engine.rollout(text, name.stack, "maps")
         ask = self._engine.differences if query.minuend is not None else self._engine.attention
         return ask(text, name.stack, name.layer, "maps", off)
-
-    async def _ask_head(self, query: MapQuery) -> AttentionMap:
-        """Ask for a layer's maps and copy one, so that the others can be freed."""
-        name = query.name
-        asked = self._engine.attention(query.text, name.stack, name.layer, "compare", query.off)
-        map = (await asyncio.wrap_future(asked)).select(name.head)
-        return replace(map, weights=map.weights.copy())
 
     async def _ask_small(self, small: Small) -> Mapping[int, PooledMap]:
         """Ask for a layer's maps head by head, each pooled on the engine's thread."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.values.heads import Head, Off, head_text
+from engine.values.heads import Head, Off
 from tui.state.session import Session, Shown
 
 MOST_PINS = 7
@@ -92,18 +92,3 @@ def why_not_switched(head: Head | None, key: str) -> str:
 def say_off(off: Off, stacks: Sequence[str], all_on: str) -> str:
     """Name the heads that are off, and the key that switches all on."""
     return f"{off.text(stacks)}; {all_on} switches all on" if off.heads else ALL_ON
-
-
-def say_switched(before: Off, after: Off, heads: Sequence[Head], stacks: Sequence[str], all_on: str) -> str:
-    """Say what switching heads has changed; heads switched off just now come first."""
-    if not before.heads and not after.heads:
-        return ALL_ON
-    if set(before.heads) == set(after.heads):
-        named = f"{head_text(heads[0], stacks)} is" if len(heads) == 1 else "these heads are"
-        return f"{named} {'off' if heads[0] in after.heads else 'on'} already"
-    if any(each in after.heads for each in heads):
-        others = tuple(each for each in after.heads if each not in heads)
-        return say_off(replace(after, heads=(*heads, *others)), stacks, all_on)
-    again = [head_text(each, stacks) for each in before.heads if each in heads]
-    named = f"{again[0]} is" if len(again) == 1 else f"{len(again)} heads are"
-    return f"{named} on again; {say_off(after, stacks, all_on)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from engine.values.views import OVERVIEW, VIEWS, Scope
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
-OTHER_VIEWS = ("spectra", "ranks", "attention", OVERVIEW, "text", "compare", "maps", "sentences")
+OTHER_VIEWS = ("spectra", "ranks", "attention", OVERVIEW, "text", "compare", "maps")
 """The views that are no tables of the engine."""
 
 
@@ -37,7 +38,7 @@ def example(outline: ModelOutline) -> Head:
 
 
 def view_names(*, is_comparing: bool) -> tuple[str, ...]:
-    """List the views that a person can name, in the order of their keys, and the list of sentences."""
+    """List the views that a person can name, in the order of their keys."""
     tables = (
         view.name
         for view in VIEWS.values()
@@ -89,21 +90,15 @@ def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | No
 
     None stands for the model as a whole, and for no further head.
     """
-    layers = outline.layers
+    heads = [head for layer in outline.layers for head in layer.head_names()]
     if here is None:
-        return Head(layers[0].stack, layers[0].layer, 0) if step > 0 else None
-    row = next(row for row, layer in enumerate(layers) if layer.name == here.whole_layer)
-    column = here.head + step
+        return heads[0] if step > 0 else None
     if here.is_layer:
-        column = 0 if step > 0 else -1
-    while column < 0 < row:
-        row -= 1
-        column += layers[row].heads
-    while column >= layers[row].heads and row + 1 < len(layers):
-        column -= layers[row].heads
-        row += 1
-    layer = layers[row]
-    return Head(layer.stack, layer.layer, column) if 0 <= column < layer.heads else None
+        before = takewhile(lambda layer: layer.name != here, outline.layers)
+        place = sum(layer.heads for layer in before) - (step < 0)
+    else:
+        place = heads.index(here) + step
+    return heads[place] if 0 <= place < len(heads) else None
 
 
 def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:
@@ -117,10 +112,6 @@ def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:
 
 REST = 0.5
 """Seconds after which a place counts as visited."""
-
-MOST_PLACES = 200
-"""Places that are kept."""
-
 
 Place = tuple[Head | None, str]
 """A head or a layer, None for the model as a whole, and a view."""
@@ -153,7 +144,6 @@ class PlaceHistory:
             self.jump()
         else:
             self._places.append(place)
-        del self._places[:-MOST_PLACES]
         self._at = len(self._places) - 1
 
     def turn(self, place: Place) -> None:

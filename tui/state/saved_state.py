@@ -20,12 +20,6 @@ from tui.state.session import Shown
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline
 
-MODELS = 100
-"""Models that are remembered; the oldest files beyond them are deleted."""
-
-LONGEST = 20_000
-"""Characters of the longest sentence that is remembered."""
-
 
 def model_key(model: str, revision: str | None) -> str:
     """Name a model by a key that is the same from any folder.
@@ -56,7 +50,7 @@ def recall(key: str, outline: ModelOutline) -> dict[str, Any]:
     heads = [head for each in pins if (head := _known(each, outline)) and not head.is_layer]
     found = {
         "selected": _known(str(said.get("head") or ""), outline),
-        "view": view if view in VIEWS or view in set(OTHER_VIEWS) - {"sentences"} else None,
+        "view": view if view in VIEWS or view in OTHER_VIEWS else None,
         "text": text,
         "measure": measure if measure in {name for _, name in RANK_MEASURES.values()} else None,
         **(overview_fields(overview) if overview in OVERVIEW_MEASURES else {}),
@@ -78,31 +72,23 @@ def _known(name: str, outline: ModelOutline) -> Head | None:
 
 def save_shown(key: str, shown: Shown) -> None:
     """Write what is shown of a model; while the whole model is selected, the head saved before stays."""
-    remember(key, _read(place_of(key)) | _saved_fields(key, shown))
-
-
-def _saved_fields(model: str, shown: Shown) -> dict[str, Any]:
-    text, selected = shown.sentence or "", shown.selected
-    return {
-        "model": model,
+    selected = shown.selected
+    fields = {
+        "model": key,
         **({} if selected is None else {"head": f"{selected.stack}.{selected}"}),
         "view": shown.view,
-        "text": text if len(text) <= LONGEST else "",
+        "text": shown.sentence or "",
         "measure": shown.measure,
         "overview": shown.overview,
         "epsilon": shown.epsilon,
         "pins": ",".join(f"{head.stack}.{head}" for head in shown.pins),
     }
+    remember(key, _read(place_of(key)) | fields)
 
 
 def remember(key: str, said: dict[str, Any]) -> None:
-    """Write a model's file, if that is possible, and delete the oldest files."""
-    place = place_of(key)
-    _write(place, said)
-    with contextlib.suppress(OSError):
-        kept = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in kept[MODELS:]:
-            path.unlink(missing_ok=True)
+    """Write a model's file, if that is possible."""
+    _write(place_of(key), said)
 
 
 def choice_file(name: str) -> Path:

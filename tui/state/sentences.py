@@ -15,14 +15,9 @@ class Sentences:
     ----------
     keeps : whether there is a file.
     say : called on any thread with the message that the file cannot be written.
-
-    Attributes
-    ----------
-    read : the sentences that a model read in this run, the newest first.
     """
 
     def __init__(self, *, keeps: bool = False, say: Callable[[str], object] = lambda said: None) -> None:
-        self.read: list[str] = []
         self._say = say
         self._store = SentenceStore(history_file() if keeps else None)
         self._disk = ThreadPoolExecutor(1, "sentences")
@@ -49,11 +44,6 @@ class Sentences:
         """The sentences, the one typed last first."""
         return tuple(reversed(self._typed))
 
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """All sentences: those read in this run, then the others."""
-        return tuple(dict.fromkeys((*self.read, *self.newest_first)))
-
     def add(self, text: str) -> None:
         """Make a sentence the newest."""
         if text in self._typed:
@@ -66,18 +56,10 @@ class Sentences:
             self.add(text)
             self._write(self._store.add, text)
 
-    def has_read(self, text: str) -> None:
-        """Note that a model has read a sentence."""
-        if text in self.read:
-            self.read.remove(text)
-        self.read.insert(0, text)
-        self.add(text)
-
     def forget(self, text: str) -> None:
         """Forget a sentence, here and in the file."""
-        for sentences in (self._typed, self.read):
-            if text in sentences:
-                sentences.remove(text)
+        if text in self._typed:
+            self._typed.remove(text)
         self.rest()
         self._write(self._store.remove, text)
 

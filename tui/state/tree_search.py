@@ -35,18 +35,6 @@ def is_condition(text: str) -> bool:
     return _COMPARISON.search(text) is not None
 
 
-def is_name(text: str) -> bool:
-    """Say whether a text has the form of a head's or layer's name, whether or not the model has it.
-
-    Examples
-    --------
-    >>> is_name("L5H3"), is_name(" 5 3"), is_name("h3"), is_name("ranks 3")
-    (True, True, True, False)
-    """
-    typed = _TWO_NUMBERS.sub(r"\1.\2", text.strip().lower())
-    return (_NAME.fullmatch(typed) or _HEAD.fullmatch(typed)) is not None
-
-
 def lines_of(outline: ModelOutline) -> Lines:
     """List a tree's lines: each layer, then its heads."""
     return tuple((layer, name) for layer in outline.layers for name in (layer.name, *layer.head_names()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from engine.analysis.attention import map_table
 from engine.mathematics.attention import spread, visible_keys
 from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
+from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, no_attention
 from engine.values.table import AnyTable
 from tui.drawing.facts import brief_notice
@@ -29,8 +30,23 @@ from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
 
 
-def map_in_parts(maps: Maps, query: MapQuery, sentence: Sentence, work: str) -> MapSource:
-    """Fetch the map of a long sentence part by part; newer work of the same name replaces older."""
+def map_source(
+    maps: Maps,
+    query: MapQuery,
+    sentence: Sentence,
+    work: str,
+    whole: Callable[[MapQuery], AttentionMap | EngineError | None],
+) -> MapSource | EngineError | None:
+    """Give a map to draw, or an error; None while it is missing.
+
+    Parameters
+    ----------
+    work : fetches the map of a long sentence part by part; newer work of the same name replaces older.
+    whole : gives the map of a short sentence.
+    """
+    if not sentence.is_long or query.name.is_rollout:
+        map = whole(query)
+        return MapSource.of(spell_map(map, sentence), query) if isinstance(map, AttentionMap) else map
     return MapSource(
         query,
         sentence.tokens,
@@ -63,7 +79,6 @@ class AttentionPane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         super().__init__(self.heatmap, self.legend_line)
         self.opened_from = ""
-        self._measured: tuple[AttentionMap, float | None] | None = None
 
     @property
     def foot_keys(self) -> Mapping[str, str]:
@@ -100,10 +115,6 @@ class AttentionPane(SentencePane):
             if not (self.display or shown.view == "text"):
                 self.post_message(Notice(f"{averaging.value}: {attention} shows the map"))
 
-    def on_resize(self) -> None:
-        """Write as much in the lines as fits."""
-        self._refresh_lines()
-
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the map of the sentence; of a long one, the part in view."""
         title, name = map_title(shown, stores.outline), map_name(shown, stores.outline)
@@ -113,39 +124,26 @@ class AttentionPane(SentencePane):
             self.show_message(title, no_attention(name.stack))
             return
         query = map_query(shown, name)
-        if sentence.is_long and not name.is_rollout:
-            source = map_in_parts(stores.maps, query, sentence, "maps")
-        else:
-            whole = stores.maps.whole(query)
-            if not isinstance(whole, AttentionMap):
-                self.show_missing(title, whole, stores.computing, is_late=stores.maps.is_late)
-                return
-            source = MapSource.of(spell_map(whole, sentence), query)
+        source = map_source(stores.maps, query, sentence, "maps", stores.maps.whole)
+        if not isinstance(source, MapSource):
+            self.show_missing(title, source, is_late=stores.maps.is_late)
+            return
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
-            self.show_missing(title, answer, stores.computing, is_late=stores.maps.is_late)
+            self.show_missing(title, answer, is_late=stores.maps.is_late)
             return
         head = Head(name.stack, name.layer or 0, name.head or 0)
-        if name.layer is not None and name.head is not None and head in stores.labels.scores:
-            score = f"{stores.labels.of(head)} {stores.labels.scores[head]:.2f}"
+        if name.layer is not None and name.head is not None and head in stores.labels:
+            label, clearness = stores.labels[head]
+            score = f"{label} {clearness:.2f}"
             title.insert(1, Part(f"{score} on random tokens", " · ", ((WORDS, score), (FACT, ""))))
-        if source.is_whole and (entropy := self._entropy_of(stores.maps.whole(query))) is not None:
+        if source.is_whole and (entropy := _entropy_of(stores.maps.whole(query))) is not None:
             title.append(fact_part(f"entropy {entropy:.2f}", " · "))
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
         notice = ", ".join(filter(None, (brief_notice(sentence.notice), *as_text)))
         self.show_drawn([*title, fact_part(notice, style="italic")])
         self._refresh_lines()
-
-    def _entropy_of(self, map: object) -> float | None:
-        """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
-        if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
-            return None
-        if self._measured is None or self._measured[0] is not map:
-            weights = map.weights[None]
-            value = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])
-            self._measured = map, value if np.isfinite(value) else None
-        return self._measured[1]
 
     def replace_by(self, message: str) -> None:
         """Show why there is no map, or none yet."""
@@ -167,11 +165,11 @@ class AttentionPane(SentencePane):
         """The rollout has a table of its own."""
         return "rollout" if self.shown_name is not None and self.shown_name.is_rollout else self.view
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the map on screen."""
         if (name := self.shown_name) is None:
             raise self.nothing_drawn
-        return name.stack, "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
+        return "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
 
     async def whole_map(self) -> AttentionMap:
         """Give all weights of the map on screen; `EngineError` when there is none, or it cannot be computed again."""
@@ -212,3 +210,12 @@ class AttentionPane(SentencePane):
         self._refresh_lines()
         if not self.session.change(cell=self.heatmap.cursor):
             self.post_message(DrawingWanted())
+
+
+def _entropy_of(map: object) -> float | None:
+    """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
+    if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
+        return None
+    weights = map.weights[None]
+    entropy = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])
+    return entropy if np.isfinite(entropy) else None

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 from textual import on
 
-from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
+from engine.analysis.attention import attention_table, difference_of_heads_table
 from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
-from engine.values.attention import AT_ONCE, AttentionMap, MapQuery, Sentence
+from engine.values.attention import MapQuery, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, head_text
@@ -25,13 +25,12 @@ from tui.drawing.plots import Curve
 from tui.drawing.plots import Line as CurveLine
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
-from tui.drawing.token_spelling import spell_map
 from tui.state.maps import map_of
 from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
-from tui.views.attention_view import map_in_parts
+from tui.views.attention_view import map_source
 from tui.views.pane import SentencePane
 from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
@@ -143,19 +142,13 @@ class ComparePane(SentencePane):
         titled = []
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
-            source: MapSource | str
-            if sentence.is_long:
-                source = map_in_parts(stores.maps, query, sentence, f"compare {head.stack} {head}")
-            else:
-                map = stores.maps.heads.get(query)
-                if map is None:  # ask for one layer after the other
-                    self.show_missing((), None, COMPUTING, is_late=stores.maps.is_late)
-                    return
-                source = str(map)
-                if isinstance(map, AttentionMap):
-                    source = MapSource.of(spell_map(map, sentence), query)
+            source = map_source(stores.maps, query, sentence, f"compare {head.stack} {head}", stores.maps.heads.get)
+            if source is None:  # ask for one layer after the other
+                self.show_missing((), None, is_late=stores.maps.is_late)
+                return
             sign, style = self.graph.line_sign(number)
-            titled.append((Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " "))), source))
+            above = Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " ")))
+            titled.append((above, source if isinstance(source, MapSource) else str(source)))
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
@@ -165,14 +158,10 @@ class ComparePane(SentencePane):
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
         title = [named, *_off_parts(shown, stores)]
         query = difference_query(shown, pair)
-        if sentence.is_long:
-            source = map_in_parts(stores.maps, query, sentence, "compare difference")
-        else:
-            map = _difference(stores, query, base, other)
-            if not isinstance(map, AttentionMap):
-                self.show_missing(title, map, COMPUTING, is_late=stores.maps.is_late)
-                return
-            source = MapSource.of(spell_map(map, sentence), query)
+        source = map_source(stores.maps, query, sentence, "compare difference", stores.maps.heads.get)
+        if not isinstance(source, MapSource):
+            self.show_missing(title, source, is_late=stores.maps.is_late)
+            return
         above = Title([replace(part, style="bold") for part in title])
         self._show_maps(title, [above.fit(0).plain], [(above, source)], shown)
 
@@ -187,21 +176,15 @@ class ComparePane(SentencePane):
         """The name of the table of what is drawn."""
         return {Side.SPECTRA: "spectrum", Side.MAPS: "attention", Side.DIFFERENCE: "difference"}[self.side]
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the heads, of a difference the one that is subtracted last."""
-        shown, heads, between = self.session.shown, compared_heads(self.session.shown), "-"
+        shown = self.session.shown
         if self.side is Side.DIFFERENCE:
-            heads, between = (compared_pair(shown) or ())[::-1], "-less-"
-        subject = between.join(head_text(head, self.known.outline.stacks).replace(" ", ".") for head in heads)
-        if self.side is Side.SPECTRA and shown.distance is not None:
-            subject += f"-distance{shown.distance}"
-        return None, subject
+            return "-less-".join(map(str, reversed(compared_pair(shown) or ())))
+        return "-".join(map(str, compared_heads(shown)))
 
     async def whole_table(self) -> AnyTable:
-        """Give the table of what is drawn: each spectrum with its own chance, or every weight of the maps.
-
-        For a long sentence it has the blocks that are drawn; a difference has every weight even then.
-        """
+        """Give the table of what is drawn: each spectrum with its own chance, or every weight of the maps."""
         shown, stores = self.session.shown, self.known
         heads, pair = compared_heads(shown), compared_pair(shown)
         if self.side is Side.SPECTRA:
@@ -209,29 +192,13 @@ class ComparePane(SentencePane):
             if not found:
                 raise self.nothing_drawn
             return spectrum_table(found)
-        drawn = [each.part for each in self.maps.heatmaps if each.part is not None]
-        if not self._names or not drawn:
+        if not self._names:
             raise self.nothing_drawn
         if self.side is Side.DIFFERENCE and pair is not None:
-            query = difference_query(shown, pair)
-            map = _difference(stores, query, str(pair[0]), str(pair[1])) if self._is_whole else None
-            if isinstance(map, EngineError):
-                raise map
-            both = await stores.maps.every_weight(query) if map is None else map
+            both = await stores.maps.every_weight(difference_query(shown, pair))
             return difference_of_heads_table(both, map_of(pair[1]))
-        if not self._is_whole:
-            if len(drawn) < len(heads):
-                raise self.nothing_drawn
-            return block_table(drawn)
-        queries = (MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads)
-        found_maps = (stores.maps.heads.get(query) for query in queries)
-        return attention_table([each for each in found_maps if isinstance(each, AttentionMap)])
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether the sentence is short, so that the maps on screen have all weights."""
-        part = self.maps.leading.part
-        return part is not None and len(part.query_tokens) * len(part.key_tokens) <= AT_ONCE
+        queries = [MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads]
+        return attention_table([await stores.maps.every_weight(query) for query in queries])
 
     @property
     def under_cursor(self) -> list[tuple[str, float]]:
@@ -296,21 +263,6 @@ def difference_query(shown: Shown, pair: tuple[Head, Head]) -> MapQuery:
     """Name the second head's map less the first one's."""
     base, other = map(map_of, pair)
     return MapQuery(shown.text or "", base, shown.off_in_maps, other)
-
-
-def _difference(stores: Stores, query: MapQuery, base: str, other: str) -> AttentionMap | EngineError | None:
-    """Put two heads' maps of a short sentence together; None while one is still missing."""
-    assert query.minuend is not None
-    maps = []
-    for name in (query.name, query.minuend):
-        map = stores.maps.heads.get(replace(query, name=name, minuend=None))
-        if not isinstance(map, AttentionMap):
-            return map
-        maps.append(map)
-    less, more = maps
-    if (less.query_tokens, less.key_tokens) != (more.query_tokens, more.key_tokens):
-        return EngineError(f"the maps of {base} and {other} have different tokens, so there is no difference")
-    return replace(less, other=more.weights)
 
 
 def _off_parts(shown: Shown, stores: Stores) -> list[Part]:

@@ -69,9 +69,9 @@ class Guide(Vertical):
         """Name the model and its most telling head; before the first key, give that head to be selected."""
         if not self.display:
             return None
-        outline, labels = stores.outline, stores.labels.by_head
+        outline = stores.outline
         heads = sum(layer.heads for layer in outline.layers)
-        named = next((head for label in TELLING for head in labels if labels[head] == label), None)
+        named = next((head for label in TELLING for head in stores.labels if stores.label(head) == label), None)
         into, maps, why, sentence, every, leave = (
             key_of(self, name)
             for name in ("tree.select", "app.attention", "app.explain", "app.sentence", "app.help", "app.leave")
@@ -81,7 +81,7 @@ class Guide(Vertical):
         if named is None:
             ways: Sequence[str] = (f"{into} a head's spectra · {maps} its map",)
         else:
-            name, found = head_text(named, outline.stacks), TELLING[labels[named]]
+            name, found = head_text(named, outline.stacks), TELLING[stores.label(named)]
             ways = (f"{name} is {found}: {keys}", f"{name}: {keys}")
             if named != selected and not self._leads:
                 here = "the selected head" if selected is None else head_text(selected, outline.stacks)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from textual import on
 
-from engine.analysis.attention import attention_table, block_table
-from engine.values.attention import AT_ONCE, MapName, MapQuery, PooledBlock, PooledMap
+from engine.analysis.attention import attention_table
+from engine.values.attention import MapName, MapQuery, PooledBlock, PooledMap
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -30,6 +31,7 @@ class HeadsPane(SentencePane):
     """Small maps on one scale; the cursor is on the selected head, whose map a large terminal shows beside them."""
 
     view = "maps"
+    table_name: ClassVar[str] = "attention"
     is_beside_map = True
     is_of_sentence = True
     uses = ("selected", "text", "waiting_text", "off", "pins", "map_scale")
@@ -69,13 +71,13 @@ class HeadsPane(SentencePane):
             tiles = fitting  # queries and keys can be other tokens than the sentence's
             found = stores.maps.small(query, tiles.block)
         if not isinstance(found, Mapping):
-            self.show_missing(title, found, "computing …", is_late=stores.maps.is_late)
+            self.show_missing(title, found, is_late=stores.maps.is_late)
             return
         if found is not self._drawn:
             self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
         self.of_layer = layer
         notice = brief_notice(sentence.notice)
-        labels = (stores.labels.short(head) for head in names)  # maps may be as narrow as the tree
+        labels = (stores.short_label(head) for head in names)  # maps may be as narrow as the tree
         written = [
             f"H{head.head}{'*' if head in shown.pins else ''}{f' {label}' if label else ''}"
             for head, label in zip(names, labels, strict=True)
@@ -118,14 +120,6 @@ class HeadsPane(SentencePane):
         words = weight_readout(_last_largest(pooled), pooled.query_tokens, pooled.key_tokens, room - len(start))
         self.readout_line.show(start + words)
 
-    @property
-    def named(self) -> tuple[Head, PooledBlock] | None:
-        """The head under the cursor, and where its last query looks most, as the large map begins."""
-        pooled, number = self.maps.pooled, self.maps.cursor
-        if self.of_layer is None or number is None or pooled is None or not pooled.values.size:
-            return None
-        return Head(self.of_layer.stack, self.of_layer.layer, number), _last_largest(pooled)
-
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
         selected = self.session.shown.selected
@@ -137,24 +131,16 @@ class HeadsPane(SentencePane):
     def _open_map(self) -> None:
         self.app.call_later(self.app.run_action, "views.open_map('maps')")
 
-    @property
-    def table_name(self) -> str:
-        """It has the table of attention."""
-        return "attention"
-
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the layer."""
         selected = self.session.shown.selected
-        return None, f"{selected and selected.whole_layer}-heads"
+        return f"{selected and selected.whole_layer}-heads"
 
     async def whole_table(self) -> AnyTable:
-        """Give every weight of the maps; for a long sentence, the blocks that are drawn."""
-        layer, drawn = self.of_layer, self._drawn
-        if layer is None or len(drawn) < self._count:
+        """Give every weight of the maps."""
+        layer, shown = self.of_layer, self.session.shown
+        if layer is None or len(self._drawn) < self._count:
             raise EngineError("some layer maps are still missing; nothing was written")
-        shown, (queries, keys) = self.session.shown, _size(drawn)
-        if queries * keys > AT_ONCE:
-            return block_table(list(drawn.values()))
         asked = self.known.engine.attention(shown.text or "", layer.stack, layer.layer, off=shown.off_in_maps)
         maps = await asyncio.wrap_future(asked)
         return attention_table(maps.select(number) for number in range(len(maps.weights)))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 
 from engine.values.table import Table
 from engine.values.views import CONTRIBUTIONS, LENS
-from tui.drawing.facts import subject_of
 from tui.drawing.lens_map import LensMap
 from tui.drawing.numbers import brief_number
-from tui.drawing.text import first_fitting, fit, quote_text
+from tui.drawing.text import first_fitting, quote_text
 from tui.drawing.titles import Part, pair_part
 from tui.state.session import Shown
 from tui.state.stores import Stores
@@ -24,9 +22,6 @@ from tui.views.pane import Pane
 from tui.views.table_view import show_missing_table, table_title
 from tui.widgets.lens_grid import LensGrid
 from tui.widgets.line import Line
-
-MOST_BAR = 40
-"""Cells of the bar of a probability of 1, at most."""
 
 
 class LensPane(Pane):
@@ -40,6 +35,7 @@ class LensPane(Pane):
     """
 
     view = LENS.name
+    subject: ClassVar[None] = None
     is_of_sentence = True
     asks = ("tables",)
     uses = ("text", "waiting_text", "off", "position", "token", "against")
@@ -48,8 +44,7 @@ class LensPane(Pane):
     def __init__(self) -> None:
         self.grid = LensGrid()
         self.legend_line = Line(classes="pane-legend")
-        self.choice_lines = [Line(classes="pane-readout") for _ in range(LENS.top)]
-        super().__init__(self.grid, self.legend_line, *self.choice_lines)
+        super().__init__(self.grid, self.legend_line)
         self.add_class("-table")
         self.shown: LensMap | None = None
         self._position: int | None = None
@@ -95,35 +90,11 @@ class LensPane(Pane):
         where = f"{map.layers[layer]} after {quote_text(map.tokens[token])}"
         if map.is_signed:
             where = f"{where}: {brief_number(float(map.values[layer, token]), 3)}"
-        choices = [(quote_text(text), share) for _, text, share in map.choices_at(layer, token)]
-        has_lines = self.size.height >= self.grid.least_lines(self.size.height - 3) + len(choices) + 4
-        for line in self.choice_lines:
-            line.display = has_lines
-        self.readout_line.display = not has_lines
-        if has_lines:
-            self._show_choices(where, choices)
-        else:
-            said = [f"{text} {brief_number(share, 2)}" for text, share in choices]
-            ways = ["  ".join([f"{where} →", *said[:count]]) for count in range(len(said), 0, -1)]
-            self.readout_line.show(first_fitting(self.room, *ways, said[0]))
+        said = [f"{quote_text(text)} {brief_number(share, 2)}" for _, text, share in map.choices_at(layer, token)]
+        ways = ["  ".join([f"{where} →", *said[:count]]) for count in range(len(said), 0, -1)]
+        self.readout_line.show(first_fitting(self.room, *ways, said[0]))
         words = "logit difference " if map.is_signed else "probability "
         self.legend_line.show(Text.assemble(words, self.grid.legend(), no_wrap=True))
-
-    def _show_choices(self, where: str, choices: Sequence[tuple[str, float]]) -> None:
-        begin, width = cell_len(where) + 2, max(cell_len(text) for text, _ in choices) + 2
-        room = min(MOST_BAR, self.room - begin - width - 7)
-        for number, line in enumerate(self.choice_lines):
-            if number < len(choices):
-                text, share = choices[number]
-                before = where if number == 0 else ""
-                bar = "█" * max(0, round(share * room))
-                line.show(Text.assemble(f"{fit(before, begin)}{fit(text, width)}{share:.3f}  ", (bar, "dim")))
-            else:
-                line.show("")
-
-    def on_resize(self) -> None:
-        """Write as much in the lines as fits."""
-        self.read_out()
 
     @on(LensGrid.Chosen)
     def _choose(self) -> None:
@@ -132,11 +103,6 @@ class LensPane(Pane):
             self._position = self.grid.cursor[1]
             self.session.measure_token(f"#{number}", position=self._position)
             self.post_message(PlaceWanted(CONTRIBUTIONS.name))
-
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name the model."""
-        self.table_on_screen()
-        return self.selected_stack, subject_of(None)
 
     def table_on_screen(self) -> Table:
         """Give the rows of all cells."""

@@ -103,8 +103,8 @@ class OverviewPane(Pane):
     def _draw_around(self) -> None:
         self.histogram.refresh()
         if self.stores is not None:
-            labels = self.stores.labels
-            self.extremes.follow(lambda head: (labels.of(head), labels.short(head)))
+            stores = self.stores
+            self.extremes.follow(lambda head: (stores.label(head), stores.short_label(head)))
 
     def _cells(self, shown: Shown, stores: Stores) -> tuple[Sequence[Cell | None], str]:
         """Give the measure's cells, None for those that are still to come, and why there are none, if that is so."""
@@ -143,7 +143,7 @@ class OverviewPane(Pane):
         shown, stores, head, room = self.shown, self.stores, self.map.head, self.size.width - 2
         if shown is None or stores is None or head is None:
             return
-        cell, name, label = shown.cell(head), head_text(head, stores.outline.stacks), stores.labels.of(head)
+        cell, name, label = shown.cell(head), head_text(head, stores.outline.stacks), stores.label(head)
         chance, trouble = self._chance_of(head, self.session.shown, stores)
         said = meaning(shown.measure, self.session.shown.epsilon) or explain(shown.measure, HEADS.name)
         short = said.partition(": ")[2] or said  # the title has the measure's name
@@ -182,10 +182,10 @@ class OverviewPane(Pane):
             why = "it has a sign" if self.scale.is_signed else "it is not above zero"
             self.post_message(Notice(f"{measure} has no log scale: {why}"))
 
-    def table_subject(self) -> tuple[str | None, str]:
+    def table_subject(self) -> str:
         """Name the measure."""
         self.table_on_screen()
-        return self.selected_stack, self.session.shown.overview
+        return self.session.shown.overview
 
     def table_on_screen(self) -> Table:
         """Give the measure of all heads."""
@@ -194,9 +194,8 @@ class OverviewPane(Pane):
         return self.shown.table()
 
     def on_resize(self) -> None:
-        """Share the new room, and write as much in the lines as fits."""
+        """Share the new room."""
         self._share_room()
-        self.read_out()
 
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:

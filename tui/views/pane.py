@@ -11,11 +11,11 @@ from textual.widget import Widget
 
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 from engine.values.table import AnyTable
 from engine.values.views import ring_of
-from tui.drawing.facts import subject_of
 from tui.drawing.levels import SCALES, Scale
-from tui.drawing.titles import Part, Title
+from tui.drawing.titles import COMPUTING, Part, Title
 from tui.state.session import Session, Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
@@ -84,6 +84,10 @@ class Pane(Frame):
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return max((self.content_size.width or next(filter(None, around), 0)) - 2, 0)
 
+    def on_resize(self) -> None:
+        """Draw again at the new size."""
+        self.post_message(DrawingWanted())
+
     def draw_changes(self, shown: Shown, stores: Stores) -> None:
         """Draw what is shown, unless nothing that the pane draws has changed; a pane that waits always asks again.
 
@@ -124,15 +128,15 @@ class Pane(Frame):
         """Show a message in the place of what was drawn."""
         raise NotImplementedError
 
-    def show_missing(self, title: Sequence[Part], answer: object, message: str, *, is_late: bool) -> None:
+    def show_missing(self, title: Sequence[Part], answer: object, *, is_late: bool, message: str = COMPUTING) -> None:
         """Show an error, or that an answer is on its way; what is on screen stays for a moment.
 
         Parameters
         ----------
         title : of the pane.
         answer : an `EngineError`; anything else is on its way.
-        message : shown while it is.
         is_late : whether the moment has passed.
+        message : shown while it is on its way.
         """
         if isinstance(answer, EngineError):
             self.show_message(title, str(answer))
@@ -159,10 +163,15 @@ class Pane(Frame):
         """The name of its table."""
         return self.view
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Give the stack and the subject of the table, for a file's name; `EngineError` when nothing is drawn yet."""
+    @property
+    def subject(self) -> Head | None:
+        """The head or layer that the table is of; None for the model."""
+        return self.session.shown.selected
+
+    def table_subject(self) -> str:
+        """Name what the table is of, for a file's name; `EngineError` when nothing is drawn yet."""
         self.table_on_screen()
-        return self.selected_stack, subject_of(self.session.shown.selected)
+        return str(self.subject or "")
 
     def table_on_screen(self) -> AnyTable:
         """Give the table of what is drawn; `EngineError` when nothing is drawn yet."""
@@ -183,12 +192,6 @@ class Pane(Frame):
         if self.stores is None:
             raise EngineError("no model is open yet; nothing was written")
         return self.stores
-
-    @property
-    def selected_stack(self) -> str | None:
-        """The stack of what is selected."""
-        selected = self.session.shown.selected
-        return None if selected is None else selected.stack
 
     def step_back(self) -> bool:
         """Undo one thing before escape leaves the view; False where there is nothing to undo."""
@@ -214,10 +217,6 @@ class SentencePane(Pane):
 
     has_scale = True
 
-    def on_resize(self) -> None:
-        """Draw again at the new size."""
-        self.post_message(DrawingWanted())
-
     def sentence_of(self, shown: Shown, stores: Stores, title: Sequence[Part]) -> Sentence | None:
         """Give the sentence as the model reads it; None where there is none yet, and a message shows why."""
         maps = stores.maps
@@ -227,7 +226,7 @@ class SentencePane(Pane):
         sentence = maps.sentence(shown)
         if isinstance(sentence, Sentence):
             return sentence
-        self.show_missing(title, sentence, stores.reading, is_late=maps.is_late)
+        self.show_missing(title, sentence, is_late=maps.is_late, message="reading the sentence …")
         return None
 
     @property

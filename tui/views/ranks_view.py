@@ -13,7 +13,7 @@ from engine.analysis.ranks import rank_rows_beside_chance
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, Cell, LargeTable
 from engine.values.views import OF_SPECTRA, OVERVIEW, meaning
-from tui.drawing.facts import distance_text, subject_of
+from tui.drawing.facts import distance_text
 from tui.drawing.numbers import fit_number, rough_number
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, Title, layer_part
@@ -160,10 +160,6 @@ class RanksPane(Pane):
         self.chance_line.show(Text(self.grid.format_line(self._chance, _spell_chance)))
         self._read_out()
 
-    def on_resize(self) -> None:
-        """Write the lines again once the table has its new width."""
-        self.call_after_refresh(self._write_lines)
-
     def _read_out(self) -> None:
         """Explain the measure, or say why the line under the cursor has no numbers."""
         said = meaning(self.measure.name, self.session.shown.epsilon)
@@ -176,12 +172,11 @@ class RanksPane(Pane):
         """The head or layer of the line under the cursor."""
         return None if self.grid.place is None else self._names[self.grid.place]
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name the layer and the distance, or the model."""
-        self.table_on_screen()
-        shown, name = self.session.shown, self.session.shown.selected
-        distance = None if name is None else shown.distance
-        return self.selected_stack, subject_of(name and name.whole_layer, distance)
+    @property
+    def subject(self) -> Head | None:
+        """The layer, or None for the model."""
+        selected = self.session.shown.selected
+        return selected and selected.whole_layer
 
     def table_on_screen(self) -> LargeTable:
         """Give the rows of the ``ranks`` table, beside chance."""

@@ -15,7 +15,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, head_text
 from engine.values.spectra import Spectrum
 from engine.values.table import AnyTable
-from tui.drawing.facts import model_facts, subject_of
+from tui.drawing.facts import model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
 from tui.drawing.plots import Curve, Line
@@ -33,6 +33,7 @@ class SpectraPane(Pane):
     """Singular values over the baseline of chance, with a readout of the value under the cursor."""
 
     view = "spectra"
+    table_name: ClassVar[str] = "spectrum"
     has_scale = True
     uses = ("selected", "distance", "epsilon", "spectra_scale")
     asks = ("spectra",)
@@ -48,15 +49,12 @@ class SpectraPane(Pane):
         self.graph = SpectraView()
         self.left_out_line = LineOfText(classes="pane-left-out")
         super().__init__(self.graph, self.left_out_line)
-        self._epsilon: float | None = None
-        self._other = ""
         self.left_out_line.display = False
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the spectra of the selected head or layer, with chance and the other model's where they are known."""
         name, distance, spectra = shown.selected, shown.distance, stores.spectra
         self.graph.is_at_distance, self.graph.scale = distance is not None, shown.spectra_scale
-        self._epsilon, self._other = None, ""
         if name is None:
             self.show_message([Part("the model", " ")], model_facts(stores.outline, stores.memory))
             return
@@ -70,9 +68,15 @@ class SpectraPane(Pane):
         else:
             theirs = spectra.get(name, distance, is_other=True) if stores.other else None
             trouble = str(theirs) if isinstance(theirs, EngineError) else ""
-            self._epsilon, self._other = shown.epsilon, "" if trouble else stores.other
             if self.message:
                 self.refresh_bindings()  # the key of the scale works again
+            scale, epsilon = shown.spectra_scale, f"ε {shown.epsilon:g}"
+            title.append(Part(f"{scale} scale", fewer=((WORDS, scale), (BRIEF, ""))))
+            title.append(Part(f"rank {epsilon}", fewer=((WORDS, epsilon),)))
+            title.append(Part("dotted: chance", fewer=((WORDS, ""),)))
+            if stores.other and not trouble:
+                sign, style = self.graph.line_sign(0)
+                title += [Part(sign, style=style), Part(stores.other, " ")]
             self.show_drawn(title)
             self._show_left_out("; ".join(filter(None, (spectra.why_not(name), trouble))))
             of_other = theirs if isinstance(theirs, Mapping) else {}
@@ -107,16 +111,6 @@ class SpectraPane(Pane):
         else:
             self.session.change(distance=distance)
 
-    @property
-    def table_name(self) -> str:
-        """The name of the table of singular values."""
-        return "spectrum"
-
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name the head or layer and the distance."""
-        self.table_on_screen()
-        return self.selected_stack, subject_of(self.session.shown.selected, self.session.shown.distance)
-
     def table_on_screen(self) -> AnyTable:
         """Give the singular values; of two models, if both have the same matrices."""
         spectra, shown = self.known.spectra, self.session.shown
@@ -141,10 +135,6 @@ class SpectraPane(Pane):
         self.left_out_line.display = bool(why)
         self.left_out_line.show(why)
 
-    def on_resize(self) -> None:
-        """Write as much below the graph as fits."""
-        self._read_out()
-
     def show_message(self, title: Sequence[Part], message: str, *, is_waiting: bool = False) -> None:
         """Show the model's facts, or why there are no spectra, or none yet."""
         self._show_left_out("")
@@ -154,20 +144,6 @@ class SpectraPane(Pane):
     def replace_by(self, message: str) -> None:
         """Show it in the place of the curves."""
         self.graph.show_message(message)
-
-    def show_title(self, title: Sequence[Part], state: Sequence[str] = ()) -> None:
-        """Show the head, the scale, the ε of the ranks, and the other model's sign."""
-        scale = self.graph.scale
-        parts = [*title, *map(Part, state)]
-        if not self.is_without_curves:
-            parts.append(Part(f"{scale} scale", fewer=((WORDS, scale), (BRIEF, ""))))
-        if self._epsilon is not None:
-            parts.append(Part(f"rank ε {self._epsilon:g}", fewer=((WORDS, f"ε {self._epsilon:g}"),)))
-            parts.append(Part("dotted: chance", fewer=((WORDS, ""),)))
-        if self._other:
-            sign, style = self.graph.line_sign(0)
-            parts += [Part(sign, style=style), Part(self._other, " ")]
-        super().show_title(parts)
 
     @property
     def scale(self) -> Scale:
@@ -186,7 +162,7 @@ class SpectraPane(Pane):
 def _title(name: Head, distance: int | None, stores: Stores) -> list[Part]:
     outline = stores.outline
     parts = [Part(f"{head_text(name, outline.stacks)}{' whole layer' if name.is_layer else ''}", " ")]
-    parts.append(fact_part(stores.labels.of(name), " · "))
+    parts.append(fact_part(stores.label(name), " · "))
     if distance is not None:
         parts += [Part(f"Δ = {distance}", " "), fact_part(outline.past_context(distance), ", ")]
     return [*parts, *(fact_part(mark, " · ") for mark in outline.layer(name).marks)]

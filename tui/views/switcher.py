@@ -130,10 +130,6 @@ class Views(Container):
         self.share_room()
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self.draw))
 
-    def on_resize(self) -> None:
-        """Draw the views at their new sizes."""
-        self.call_after_refresh(self.draw)
-
     def draw(self) -> None:
         """Draw the views on screen, and the map if the active view follows its cursor."""
         self._is_to_draw = False
@@ -258,11 +254,9 @@ class Views(Container):
         return view not in VIEWS or "vs" not in VIEWS[view].needs or self.is_comparing
 
     def _show_named(self, name: str) -> None:
-        """Go to a view that a person names, or to the list of sentences."""
+        """Go to a view that a person names."""
         self.take_row(view=name)
-        if name == "sentences":
-            self.app.call_later(self.app.run_action, "screen.sentences")
-        elif name == "compare" != self.session.shown.view:
+        if name == "compare" != self.session.shown.view:
             self.action_compare()
         else:
             self.show_view(name)

@@ -29,9 +29,9 @@ from engine.values.views import (
     meaning,
     ring_of,
 )
-from tui.drawing.facts import brief_notice, distance_text, short_name, subject_of
+from tui.drawing.facts import brief_notice, distance_text, short_name
 from tui.drawing.numbers import brief_number, fit_number, short_number
-from tui.drawing.progress import progress_sentence, progress_text
+from tui.drawing.progress import progress_text
 from tui.drawing.readout import explain_empty, number_readout, row_name, row_readout
 from tui.drawing.text import escape_text, first_fitting, quote_text
 from tui.drawing.titles import COMPUTING, Part, Title, fact_part, head_part, mean_part, off_part, pair_part
@@ -74,16 +74,14 @@ def table_title(shown: Shown, view: View, stores: Stores) -> list[Part]:
 
 
 def show_missing_table(pane: Pane, title: Sequence[Part], stores: Stores, key: TableKey) -> None:
-    """Show an error, that a person stopped the table, or how far it is."""
-    tables, told, grows = stores.tables, stores.told, VIEWS[key[0]].grows
+    """Show an error, that a person stopped the table, or that it is being computed."""
+    tables = stores.tables
     found = tables.peek(key)
     if found is None and tables.stopped == key:
         pane.show_message(title, how_to_go_on(pane))
         return
-    message = "reading …" if grows else COMPUTING
-    if told is not None and not grows:
-        message = f"{told.activity}: {progress_sentence(told)}; {key_of(pane.app, 'app.leave')} stops"
-    pane.show_missing(title, found, message, is_late=tables.is_late)
+    message = "reading …" if VIEWS[key[0]].grows else f"{COMPUTING} {key_of(pane.app, 'app.leave')} stops"
+    pane.show_missing(title, found, is_late=tables.is_late, message=message)
 
 
 def how_to_go_on(pane: Pane) -> str:
@@ -130,6 +128,7 @@ class TablePane(Pane):
     shown : the table on screen; None while a message stands in its place.
     columns : that the filter can name.
     set_shown : the name of the set of columns on screen; empty for the first one.
+    current_filter : the filter; None while it is empty.
     struck : heads that are off, whose rows are struck out.
     """
 
@@ -162,9 +161,10 @@ class TablePane(Pane):
         self._said: Sequence[str] = ()
         self._pair: Sequence[Part] = ()
         self._agreeing: frozenset[str] = frozenset()
-        self._filter = self._applied = parse_filter("", ())
-        self._is_asked = self._is_wrong = False
-        """Whether the filter is asked for, and whether what is typed is none, so that another one is in use."""
+        self.current_filter: Filter | None = None
+        self._applied: Filter | None = None
+        """The filter that is in use while what is typed is wrong, and after the typed one is given up."""
+        self._is_asked = False
         self._is_selected_hidden = False
         """Whether the filter hides the rows of the selected head, so that the cursor stays on another's."""
 
@@ -263,21 +263,20 @@ class TablePane(Pane):
         if table.columns != self.columns:
             self.columns = table.columns
             try:
-                self._filter = self._applied = parse_filter(self._filter.text, table.columns)
+                kept = self._filter_of("" if self.current_filter is None else self.current_filter.text)
             except FilterError:
-                self._filter = self._applied = parse_filter("", ())
-        agreeing = {
-            name for number, name in enumerate(table.columns)
-            if name in (*self._kind.places, *said) and all(row[number] == rows[0][number] for row in rows)
-        }  # fmt: skip
+                kept = None
+            self.current_filter = self._applied = kept
+        named = {*self._kind.places, *said}
+        agreeing = {name for name in named.intersection(table.columns) if table.frame[name].n_unique() <= 1}
         if "off" in table.columns:
             off = table.columns.index("off")
             if rows and all(str(row[off]).rpartition(".")[2] == str(self._head_of(row)) for row in rows):
                 agreeing.add("off")
-        if "note" in table.columns and not any(row[table.columns.index("note")] for row in rows):
+        if "note" in table.columns and table.frame["note"].null_count() == len(rows):
             agreeing.add("note")
         self._agreeing = frozenset(agreeing)
-        first = dict(zip(table.columns, rows[0], strict=True)) if rows else {}
+        first = table.frame.row(0, named=True) if rows else {}
         names = [name for name in said if name in agreeing and first.get(name) is not None]
         self._pair = ()
         if "against" in names:
@@ -318,15 +317,13 @@ class TablePane(Pane):
         self.shown = None
         self.grid.show_message(message)
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Name what the table is of."""
-        self.table_on_screen()
-        shown, kind = self.session.shown, self._kind
-        of = None if kind.scope is Scope.MODEL else shown.selected
-        if of is not None and kind.scope is Scope.LAYER:
-            of = of.whole_layer
-        subject = subject_of(of, shown.distance if "distance" in kind.options else None)
-        return self.selected_stack, subject + "-folded" * (shown.folds and "fold_norm" in kind.options)
+    @property
+    def subject(self) -> Head | None:
+        """The head or layer that the table is of; None for the model."""
+        selected, scope = self.session.shown.selected, self._kind.scope
+        if selected is None or scope is Scope.MODEL:
+            return None
+        return selected.whole_layer if scope is Scope.LAYER else selected
 
     def table_on_screen(self) -> Table:
         """Give the rows and columns on screen, as they are sorted."""
@@ -387,34 +384,23 @@ class TablePane(Pane):
         self._title = title, state
         left, rows = self.counts
         self.grid.why_none = self._why_none if rows and not left else ""
-        has_filter = self.current_filter is not None
+        kept = self.current_filter
         self.title_line.show_title(
             Title.of(
                 self.view,
                 [*title, fact_part(self.set_shown)] if title else title,
                 state=state,
-                count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if has_filter and rows else (),
-                words=escape_text(self._filter.text.strip()) if has_filter else "",
+                count=(f"{left} of {rows}{self._so_far}", f"{left}/{rows}") if kept is not None and rows else (),
+                words="" if kept is None else escape_text(kept.text.strip()),
                 columns=self.grid.columns_beyond,
             )
         )
 
     @on(TableGrid.ColumnsScrolled)
+    @on(TableGrid.Arranged)
     def _refresh_title(self) -> None:
         """Write the title again, with the counts and the room of now."""
         self.show_title(*self._title)
-
-    def on_resize(self) -> None:
-        """Write as much in the lines as fits, once they have their new width."""
-        self.call_after_refresh(self._refresh_title)
-        self.call_after_refresh(self.read_out)
-
-    @on(TableGrid.Arranged)
-    def _refresh_counts(self) -> None:
-        """Show how many rows match now."""
-        self._refresh_title()
-        if self.is_filtering and not self._is_wrong:
-            self._show_count()
 
     @property
     def _so_far(self) -> str:
@@ -467,10 +453,8 @@ class TablePane(Pane):
 
     # --- the filter
 
-    @property
-    def current_filter(self) -> Filter | None:
-        """The filter; None while it is empty."""
-        return self._filter if self._filter.text.strip() else None
+    def _filter_of(self, text: str) -> Filter | None:
+        return parse_filter(text, self.columns) if text.strip() else None
 
     def filter_by(self, text: str) -> None:
         """Filter as if a person had typed a text; one that is wrong stays in the open line."""
@@ -483,42 +467,31 @@ class TablePane(Pane):
 
     def begin_filter(self) -> str:
         """Keep the filter for as long as what is typed is wrong, and give its text."""
-        self._applied, self._is_asked = self._filter, True
-        return self._filter.text
+        self._applied, self._is_asked = self.current_filter, True
+        return "" if self.current_filter is None else self.current_filter.text
 
-    def _use(self, wanted: Filter) -> None:
-        self._filter, self._is_selected_hidden = wanted, False
+    def _use(self, wanted: Filter | None) -> None:
+        self.current_filter, self._is_selected_hidden = wanted, False
         self.refresh_bindings()
         if self.shown is not None:
             if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
                 self._show_rows(self.shown)
-            self.grid.narrow(self.current_filter)
+            self.grid.narrow(wanted)
 
     def try_filter(self, text: str) -> None:
-        """Filter by what is typed and show how many rows match; while it is wrong, show why and keep the last one."""
+        """Filter by what is typed; while it is wrong, show why and keep the last one."""
         column, word = text.strip(), last_word(text)
+        completes = f"{key_of(self.app, 'prompt.complete')} completes columns"
+        said = "" if column else f"{completes}; a column's name alone goes to it"
         try:
-            wanted = parse_filter(text, self.columns)
+            self._use(self._filter_of(text))
         except FilterError as error:
-            self._is_wrong = True
-            if self._filter is not self._applied:
+            if self.current_filter is not self._applied:
                 self._use(self._applied)
             said = f"{word}: {explain(word, self.view)}" if word in self.columns else str(error)
-            goes = f"{key_of(self.app, 'prompt.answer')} goes to " if column in self.columns else ""
-            self.explanation_line.show(goes + said)
-            return
-        self._is_wrong = False
-        self._use(wanted)
-        self._show_count()
-
-    def _show_count(self) -> None:
-        left, rows = self.counts
-        if not left:
-            self.readout_line.show("")
-        self.explanation_line.show(
-            f"{left} of {quantity(rows, 'row')}{self._so_far}" if self._filter.text
-            else f"{key_of(self.app, 'prompt.complete')} completes columns; a column's name alone goes to it"
-        )  # fmt: skip
+            if column in self.columns:
+                said = f"{key_of(self.app, 'prompt.answer')} goes to {said}"
+        self.explanation_line.show(said)
 
     def finish_filter(self, text: str) -> None:
         """Keep the filter, or go to a column that is named; `FilterError` when it is neither."""
@@ -528,7 +501,7 @@ class TablePane(Pane):
                 self._show_set(ALL)
             self.grid.go_to_column(column)
         else:
-            self._use(parse_filter(text, self.columns))
+            self._use(self._filter_of(text))
         self._is_asked = False
         self.read_out()
 
@@ -542,7 +515,7 @@ class TablePane(Pane):
         """Show all rows again, if there is a filter."""
         if self.current_filter is None:
             return False
-        self._use(parse_filter("", ()))
+        self._use(None)
         self.read_out()
         self.focus_view()
         return True
@@ -596,13 +569,12 @@ class TablePane(Pane):
             session.change(against=token)
 
     def action_position(self, step: int) -> None:
-        """Predict after another token, so many from the one of the first row."""
-        shown, stores, table = self.session.shown, self.stores, self.shown
+        """Predict after another token, so many from the one of the row under the cursor."""
+        shown, stores = self.session.shown, self.stores
         sentence = None if stores is None else stores.maps.sentence(shown)
         tokens, here = len(sentence.ids) if isinstance(sentence, Sentence) else 0, shown.position
         if here is None:
-            is_said = table is not None and "position" in table.columns and table.rows
-            said = table.rows[0][table.columns.index("position")] if table is not None and is_said else None
+            said = self._row.get("position")
             here = said if isinstance(said, int) else tokens - 1
         if tokens and not 0 <= here + step < tokens:
             self.post_message(Notice(f"this is the {'last' if step > 0 else 'first'} of {quantity(tokens, 'token')}"))
@@ -653,9 +625,8 @@ class CellPane(TablePane):
     @property
     def foot_keys(self) -> Mapping[str, str]:
         """The keys to the cell, out of the filter, and back to the map."""
-        own = {"explain.enter": "Its cell"} if self.view == "explain" else {}
-        first = {"table.all_rows": "All rows", "explain.all_rows": "All rows", "explain.back": "Map"}
-        return {**own, **first, **super().foot_keys}
+        back = {"table.all_rows": "All rows", "explain.all_rows": "All rows", "explain.back": "Map"}
+        return {"explain.enter": "Its cell", **back, **super().foot_keys}
 
     @property
     def _cell(self) -> tuple[int, int] | None:
@@ -682,11 +653,6 @@ class CellPane(TablePane):
         is_waiting = self._attention.is_waiting or not message
         self.show_message(title, COMPUTING if is_waiting else message, is_waiting=is_waiting)
 
-    def table_subject(self) -> tuple[str | None, str]:
-        """Add the cell."""
-        stack, subject = super().table_subject()
-        return stack, subject if self._cell is None else f"{subject}-q{self._cell[0]}-k{self._cell[1]}"
-
     def go_to_row(self) -> None:
         """Go to the cell on the map."""
         self.app.call_later(self.action_to_map)
@@ -701,8 +667,7 @@ class CellPane(TablePane):
         In a narrow pane the model's score and the remainder go before the weight, which is the cell of the map.
         """
         assert self.shown is not None
-        kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
-        said = {str(row[kind]): float(str(row[value])) for row in self.shown.rows}
+        said = dict(self.shown.frame.select("kind", "value").iter_rows())
         numbers = [said[name] for name in ("total", "model", "unexplained", "weight")]
         width = self.readout_line.size.width
         text = self._number(column, cell, width) if isinstance(cell, int | float) else escape_text(cell or "")

@@ -13,9 +13,8 @@ from textual.binding import Binding, BindingType
 
 from engine.mathematics.attention import largest_value
 from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
-from engine.values.errors import EngineError
 from engine.values.heads import DELTA, no_attention
-from engine.values.table import TEXT_COLUMNS, Cell, Table
+from engine.values.table import AnyTable
 from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
 from tui.drawing.ramps import pair_levels
 from tui.drawing.readout import ITSELF, largest_weights, short_token
@@ -25,7 +24,6 @@ from tui.drawing.token_spelling import spell_tokens, token_meaning
 from tui.state.maps import map_name, map_query, map_title
 from tui.state.session import Shown
 from tui.state.stores import Stores
-from tui.toolkit.keys import command_binding, key_of
 from tui.toolkit.messages import Notice
 from tui.views.attention_view import AttentionPane
 from tui.views.pane import SentencePane
@@ -36,33 +34,8 @@ NARROW = 40
 """Cells below which a line has signs instead of words."""
 
 
-Spellings = tuple[Spelling, ...]
-
-
-def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
-    """List a row for each token; of two texts, first the keys, then the queries.
-
-    Parameters
-    ----------
-    lines : a query's row and a key's column of a map.
-    spellings : of the queries, and of the keys.
-    """
-    place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
-    place = (*place, lines.query, lines.key)
-    queries = zip(lines.query_tokens, spellings[0], lines.column.tolist(), strict=True)
-    keys = zip(lines.key_tokens, spellings[1], lines.row.tolist(), strict=True)
-    rows: list[tuple[Cell, ...]] = []
-    if lines.is_of_one_text:
-        for at, ((token, spelling, weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
-            rows.append((*place, at, token, spelling.kind, as_key, weight))
-    else:
-        rows += [(*place, at, token, each.kind, weight, None) for at, (token, each, weight) in enumerate(keys)]
-        rows += [(*place, at, token, each.kind, None, weight) for at, (token, each, weight) in enumerate(queries)]
-    return Table.of_rows("text", TEXT_COLUMNS, rows)
-
-
 class TextPane(SentencePane):
-    """The keys coloured by a query's row, the queries coloured by a key's column, or both.
+    """The keys coloured by a query's row, and below them the queries coloured by a key's column.
 
     Two texts that are the same sentence have one cursor; else each text has its own.
     """
@@ -73,9 +46,9 @@ class TextPane(SentencePane):
     uses = ("selected", "averaging", "text", "waiting_text", "off", "difference", "map_scale", "cell")
     asks = ("maps",)
     follows_cursor = True
+    foot_keys: ClassVar[Mapping[str, str]] = {"text.follow": "Largest"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "views.view('attention')", "Back to the map", show=False, id="text.back"),
-        command_binding("text.turn", "turn", "Where it looks, or who looks at it"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 
@@ -88,19 +61,13 @@ class TextPane(SentencePane):
         self.legend_line = Line(classes="pane-legend")
         super().__init__(self.keys_line, self.keys, self.queries_line, self.queries, self.legend_line)
         self.shown: MapLines | None = None
-        self._spellings: tuple[Spellings, Spellings] = ((), ())
-        self._is_of_keys = True
-        self._scale: Scale = "linear"
+        self._spellings: tuple[tuple[Spelling, ...], tuple[Spelling, ...]] = ((), ())
         self._legend: Callable[[int], Text] = lambda width: Text()
 
     @property
-    def foot_keys(self) -> Mapping[str, str]:
-        """The key to the largest weight."""
-        return {"text.follow": "Largest"}
-
-    def focus_view(self) -> None:
-        """Give the focus to the text whose cursor moves."""
-        self.screen.set_focus(self.keys if self._is_of_keys else self.queries)
+    def _is_of_keys(self) -> bool:
+        """Whether Enter and the cursor of two texts are the keys', not the queries'."""
+        return not self.queries.has_focus
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Colour the texts by the row and the column of the map's cursor."""
@@ -121,18 +88,18 @@ class TextPane(SentencePane):
         else:
             lines = whole
         if isinstance(lines, MapLines):
-            self._colour_texts(lines, sentence, title, shown.map_scale or default_scale(len(lines.key_tokens)))
+            self._colour_texts(lines, sentence, title)
         else:
-            self.show_missing(title, lines, stores.computing, is_late=maps.is_late)
+            self.show_missing(title, lines, is_late=maps.is_late)
 
-    def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part], scale: Scale) -> None:
+    def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part]) -> None:
         ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
         if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
         self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
-        self.shown, self._scale = lines, scale
+        self.shown = lines
         self.show_drawn(title)
-        levels = Levels("linear" if scale == "sink" else scale, lines.largest, ink, lines.is_signed)
+        levels = Levels("linear" if self.scale == "sink" else self.scale, lines.largest, ink, lines.is_signed)
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
@@ -146,34 +113,23 @@ class TextPane(SentencePane):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        return self._scale
+        keys = 0 if self.shown is None else len(self.shown.key_tokens)
+        return self.session.shown.map_scale or default_scale(keys)
 
     def replace_by(self, message: str) -> None:
         """Show why there is no text, or none yet."""
         self.shown = None
-        self.keys.show_message(message if self.keys.display else "")
-        self.queries.show_message("" if self.keys.display else message)
+        self.keys.show_message(message)
+        self.queries.show_message("")
 
     def _share_room(self) -> None:
-        """Show both texts if they are two sentences, or if both fit; else the one with the cursor.
-
-        The second stands below the first, after a blank line, or has half the room.
-        """
+        """Put the second text below the first, after a blank line; where both do not fit, each has half the room."""
         lines = self.shown
         if lines is None or not self.size.height:
             return
         labels = spell_tokens(lines.key_tokens, self._spellings[1])
         needed = self.keys.count_lines(labels, self.size.width, (self.size.height - 5) // 2)
         self.keys.styles.height = "1fr" if needed is None else needed + 1
-        both = needed is not None or not lines.is_of_one_text
-        self.keys.display = self.keys_line.display = both or self._is_of_keys
-        self.queries.display = self.queries_line.display = both or not self._is_of_keys
-
-    def on_resize(self) -> None:
-        """Share the new room."""
-        if self.shown is not None:
-            self._share_room()
-            self._write_lines()
 
     def _write_lines(self) -> None:
         lines = self.shown
@@ -218,21 +174,8 @@ class TextPane(SentencePane):
         heatmap.move_to(*((token, key) if is_query else (query, token)))
 
     def on_descendant_focus(self) -> None:
-        """Turn to the text that has the focus."""
-        focused = self.screen.focused
-        if focused in (self.keys, self.queries) and (focused is self.keys) != self._is_of_keys:
-            self._is_of_keys = focused is self.keys
-            self._write_lines()
-
-    def action_turn(self) -> None:
-        """Turn to the other text; where both are in view under one cursor, say what that changes."""
-        self._is_of_keys = not self._is_of_keys
-        self._share_room()
+        """Read out the token of the text that has the focus."""
         self._write_lines()
-        self.focus_view()
-        if self.keys.display and self.queries.display and self.shown is not None and self.shown.is_of_one_text:
-            verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
-            self.post_message(Notice(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
 
     @on(TokenText.Entered)
     def action_follow(self) -> None:
@@ -249,17 +192,19 @@ class TextPane(SentencePane):
         else:
             self._point(at, is_query=is_query)
 
-    @property
-    def line(self) -> int:
-        """The number of the token's row in `table_on_screen`; `EngineError` when nothing is shown yet."""
-        if self.shown is None:
-            raise EngineError("the text is still empty; nothing was copied")
-        if self.shown.is_of_one_text or self._is_of_keys:
-            return self.shown.key
-        return len(self.shown.row) + self.shown.query
+    # --- what can be taken away: the map whose row and column the texts show
 
-    def table_on_screen(self) -> Table:
-        """Give the weights that the texts show, a row for each token (see `lines_table`)."""
+    @property
+    def table_name(self) -> str:
+        """The name of the map's table."""
+        return self._attention.table_name
+
+    def table_subject(self) -> str:
+        """Name the map."""
         if self.shown is None:
             raise self.nothing_drawn
-        return lines_table(self.shown, self._spellings)
+        return self._attention.table_subject()
+
+    async def whole_table(self) -> AnyTable:
+        """Give a row for every weight of the map."""
+        return await self._attention.whole_table()

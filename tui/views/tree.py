@@ -211,7 +211,7 @@ class HeadTree(Tree["Head | None"], PlacedBars, inherit_bindings=False):
         lines = align_numbers(numbers, rest - (len(OFF) + 1 if off & set(heads) else 0))
         notes: dict[Head, str] = {}
         for head, line in zip(heads, lines, strict=True):
-            ways = (OFF,) if head in off else (stores.labels.of(head), stores.labels.short(head), "")
+            ways = (OFF,) if head in off else (stores.label(head), stores.short_label(head), "")
             label = first_fitting(max(rest - len(line) - 1, 1), *ways)
             notes[head] = f"{'':{longest - len(names[head])}} {line} {label}".rstrip()
         return notes

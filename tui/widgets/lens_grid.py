@@ -89,11 +89,6 @@ class LensGrid(CellGrid):
         self.virtual_size = Size(0, 0)
         self.refresh()
 
-    def least_lines(self, height: int) -> int:
-        """Return the lines that the map needs in some height: if they fit, two for each layer."""
-        layers = self.extent[0]
-        return 1 + layers * (2 if 1 + 2 * layers < height else 1)
-
     def lay_out_cells(self) -> None:
         """Choose the size of the cells: a line for each token listed, and one for its number if that fits too."""
         shown = self.shown

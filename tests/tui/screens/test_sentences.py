@@ -58,7 +58,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await type_keys(pilot, "down", "down", "down")
         assert app.main.sentence_input.value == "t"
         await press(pilot, "escape", "S", "enter")
-        assert app.sentences.read == ["the dog"]
+        assert app.session.shown.sentence == "the dog"
         assert app.views.active is app.views.attention
 
 
@@ -100,7 +100,7 @@ async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_li
             app.main.read_sentence(text)
             await pilot.pause()
             await settle(pilot)
-        assert app.sentences.read == ["a dog", "on the mat", "the cat sat"]
+        assert list(app.sentences.newest_first) == ["a dog", "on the mat", "the cat sat"]
         await press(pilot, "unbound:app.tree", "S", "G", "enter")
         shown = shown_map(app)
         assert "".join(shown.query_tokens) == "the cat sat" == app.main.sentence_input.value
@@ -108,7 +108,7 @@ async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_li
         await press(pilot, "S", "super+c", "j", "d")
         assert "a dog" not in screen_text(app)
         await press(pilot, "k", "colon", "escape")
-        assert app.sentences.read == ["the cat sat", "on the mat"]
+        assert list(app.sentences.newest_first) == ["the cat sat", "on the mat"]
 
 
 async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
@@ -142,7 +142,7 @@ async def test_a_small_model_reads_a_sentence_and_labels_its_heads_unless_one_is
     async with explorer("", start=Start(str(model))) as (app, pilot):
         assert app.session.shown.text == OPENING_SENTENCE
         assert app.main.stores is not None
-        assert app.main.stores.labels.is_known
+        assert app.main.stores.is_labelled
         await press(pilot, "3")
         assert len(shown_map(app).query_tokens) > 1
     for text, read in (("two words", "two words"), ("", None)):

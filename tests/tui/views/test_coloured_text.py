@@ -64,13 +64,12 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
         await see(pilot, "T", view="attention")
 
 
-async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
+async def test_a_small_terminal_has_both_texts_and_enter_follows_the_one_with_the_focus(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 16)) as (app, pilot):
         await press_slowly(pilot, "T", "j", "l")
         pane = active(app, TextPane)
-        assert (pane.keys.display, pane.queries.display) == (True, False)
-        await press_slowly(pilot, "unbound:text.turn")
-        assert (pane.keys.display, pane.queries.display) == (False, True)
+        assert pane.keys.size.height == pane.queries.size.height > 2
+        await press_slowly(pilot, "tab")
         assert app.focused is pane.queries
         lines = lines_of(app)
         await press_slowly(pilot, "enter")
@@ -83,7 +82,7 @@ async def test_a_small_terminal_shows_one_direction_and_a_command_turns_it(tiny_
 async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
         await see(pilot, "3", "gg", "home", "T", "l", "l", slowly=True, readout="token 2 of ")  # the keys' cursor moved
-        await see(pilot, "unbound:text.turn", "l", slowly=True, readout="token 1 of ")
+        await see(pilot, "tab", "l", slowly=True, readout="token 1 of ")
         pane = active(app, TextPane)
         attention, lines = shown_map(app), lines_of(app)
         assert (lines.query, lines.key) == (1, 2) == app.views.attention.heatmap.cursor
@@ -97,6 +96,10 @@ async def test_keys_copy_the_token_its_row_or_the_table_and_write_it(tiny_model:
         await press(pilot, "T")  # there is nothing to copy before the weights have come
         await press(pilot, "l", "l", "unbound:text.turn", "l", "unbound:app.copy_view")
         lines = lines_of(app)
+        assert copied(app) == [[str(lines.row[lines.key].item())]]
+        await press_slowly(pilot, "Y")
+        assert copied(app) == [[str(weight) for weight in lines.row.tolist()]]
+        await press_slowly(pilot, "unbound:app.copy_view")
         names, *rows = copied(app)
         for here in (lines.query_tokens[lines.query], lines.key_tokens[lines.key]):
             await press_slowly(pilot, "y")

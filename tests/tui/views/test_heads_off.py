@@ -90,17 +90,15 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         await see(pilot, "G", "space", off="L0H1", foot=said)
 
 
-async def test_a_file_and_its_command_name_the_heads_that_are_off_and_what_replaces_them(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
+async def test_a_file_and_its_command_name_the_heads_that_are_off(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT) as (app, pilot):
         files = app.main.exporting
 
         def name() -> str:
             return files.suggest(Choice(What.VIEW, "csv")).stem.partition("-")[2]
 
         await press_slowly(pilot, "9")
-        assert name() == "ablation"
         await command(pilot, "by-mean")
-        assert name() == "by-mean-ablation"
         await command(pilot, "off L0H1 L1H2")
         assert "--off 'L0H1 L1H2'" in files.command()
         assert name() == "without-L0H1-L1H2-by-mean-ablation"

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from tests.tui.explorer import explorer, press, settle
 from tests.tui.painted import contrast_ratio, good_terminal
-from tui.export.pictures import Picture
+from tui.export.pictures import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -57,7 +57,7 @@ async def test_letters_of_pictures_are_legible_in_ansi_themes(folder: Path, monk
 def test_no_font_joins_characters_of_a_picture() -> None:
     """Browsers heed the style; of others, no text may hold two characters side by side that fonts join."""
     typed = "<|start|> a->b != === <0x0A> www && ~= [bold] 10x"
-    svg = Picture((Strip([Segment(typed)]),)).as_svg("a token")
+    svg = svg_of([Strip([Segment(typed)])], "a token")
     assert "font-variant-ligatures: none" in svg
     root = ElementTree.fromstring(svg)
     text = next(root.iter(f"{SVG}text"))
