@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.analysis.open_model import OpenModel, beside_other, check_maps_of_both
@@ -15,7 +15,6 @@ from engine.values.attention import (
     MapQuery,
     MapWindow,
     PooledMap,
-    Pooling,
 )
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Head, Off
@@ -35,13 +34,13 @@ class LargeMaps:
     ----------
     layers : the maps.
     means : the means over the heads, of the maps whose mean is shown.
-    largest : the largest values of pooled maps and differences.
+    largest : the largest values of maps and differences.
     """
 
     def __init__(self) -> None:
         self.layers: dict[Key, AttentionMaps] = {}
         self.means: dict[Key, AttentionMap] = {}
-        self.largest: dict[Hashable, float] = {}
+        self.largest: dict[MapQuery, float] = {}
 
 
 def large_maps(model: OpenModel) -> LargeMaps:
@@ -52,7 +51,7 @@ def large_maps(model: OpenModel) -> LargeMaps:
 def pooled_map(model: OpenModel, query: MapQuery, window: MapWindow) -> Work[PooledMap]:
     """Pool a rectangle of a map, or of the difference of two; errors as for `large_map`."""
     attention = yield from large_map(model, query)
-    return pool(attention, window, _largest(model, attention, query, window.block, window.pooling), model.check)
+    return pool(attention, window, _largest(model, attention, query), model.check)
 
 
 def map_lines(model: OpenModel, query: MapQuery, place: tuple[int, int]) -> Work[MapLines]:
@@ -63,7 +62,7 @@ def map_lines(model: OpenModel, query: MapQuery, place: tuple[int, int]) -> Work
     attention = yield from large_map(model, query)
     if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
         raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")
-    return MapLines.of(attention, *place, _largest(model, attention, query, 1, "max"))
+    return MapLines.of(attention, *place, _largest(model, attention, query))
 
 
 def whole_map(model: OpenModel, query: MapQuery) -> Work[AttentionMap]:
@@ -123,8 +122,8 @@ def _maps(model: OpenModel, asked: Sequence[tuple[Reading, MapName]]) -> Work[li
     return found
 
 
-def _largest(model: OpenModel, attention: AttentionMap, query: MapQuery, block: int, pooling: Pooling) -> float:
-    largest, key = large_maps(model).largest, (query, 1 if pooling == "max" else block, pooling)
-    if key not in largest:
-        largest[key] = largest_value(attention, block, pooling, model.check)
-    return largest[key]
+def _largest(model: OpenModel, attention: AttentionMap, query: MapQuery) -> float:
+    largest = large_maps(model).largest
+    if query not in largest:
+        largest[query] = largest_value(attention, model.check)
+    return largest[query]

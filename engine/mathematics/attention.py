@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.attention import AttentionMap, MapWindow, Places, PooledMap, Pooling, VisibleKeys
+from engine.values.attention import AttentionMap, MapWindow, Places, PooledMap, VisibleKeys
 
 Weights = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -241,7 +241,7 @@ def pool(
     window = window.within(*attention.weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
     if largest is None:
-        largest = largest_value(attention, block, window.pooling, check)
+        largest = largest_value(attention, check)
     shape = len(rows), len(columns)
     first, last = columns.start * block, min(columns.stop * block, attention.weights.shape[1])
     if block == 1:
@@ -278,22 +278,12 @@ def pool(
     )
 
 
-def largest_value(
-    attention: AttentionMap, block: int, pooling: Pooling, check: Callable[[], None] = lambda: None
-) -> float:
-    """Find the largest finite value of a map pooled to blocks, or the largest size of a difference of two; at least 0.
-
-    The largest maximum is the same for every size of block.
-    """
-    is_mean = pooling == "mean" and block > 1
-    step = block if is_mean else QUERIES_AT_ONCE
-    queries, keys = attention.weights.shape
-    starts = np.arange(0, keys, block)
+def largest_value(attention: AttentionMap, check: Callable[[], None] = lambda: None) -> float:
+    """Find the largest finite value of a map, or the largest size of a difference of two; at least 0."""
     largest = 0.0
-    for first in range(0, queries, step):
+    for first in range(0, len(attention.weights), QUERIES_AT_ONCE):
         check()
-        some: NDArray[Any] = attention.part(slice(first, first + step), slice(None))
-        values = _row_of_means(some, starts) if is_mean else some
+        values: NDArray[Any] = attention.part(slice(first, first + QUERIES_AT_ONCE), slice(None))
         if attention.is_signed:
             values = np.abs(values)
         highest = float(values.max(initial=0.0))

@@ -123,9 +123,6 @@ class VisibleKeys:
         return not bool((first <= last).any())
 
 
-Pooling = Literal["max", "mean"]
-"""Which weight stands for a block of them."""
-
 AT_ONCE = 512 * 512
 """The most weights of a map that crosses whole, and is computed while a person waits for a key."""
 
@@ -313,13 +310,11 @@ class MapWindow:
     ----------
     block : queries and keys of a block; blocks at the end may have fewer.
     rows, columns : the numbers of the blocks, from zero; they may exceed the map.
-    pooling : which weight stands for a block.
     """
 
     block: int
     rows: range
     columns: range
-    pooling: Pooling = "max"
 
     def within(self, queries: int, keys: int) -> MapWindow:
         """Clip it to a map."""
@@ -327,14 +322,7 @@ class MapWindow:
             range(max(wanted.start, 0), min(wanted.stop, -(-count // self.block)))
             for wanted, count in ((self.rows, queries), (self.columns, keys))
         )
-        return MapWindow(self.block, rows, columns, self.pooling)
-
-    def covers(self, other: MapWindow) -> bool:
-        """Whether all of another window is in this one."""
-        return (self.block, self.pooling) == (other.block, other.pooling) and all(
-            not wanted or (mine.start <= wanted.start and wanted.stop <= mine.stop)
-            for mine, wanted in ((self.rows, other.rows), (self.columns, other.columns))
-        )
+        return MapWindow(self.block, rows, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,17 +332,17 @@ class PooledMap(MapAxes):
     Attributes
     ----------
     window : which blocks these are.
-    maxima, means : (rows, columns) of each block's weights; not finite if one of the weights is not.
+    values, means : (rows, columns) largest weight and mean of each block; not finite if one of its weights is not.
     places : (rows, columns, 2) query and key of each block's largest weight.
-    largest : the largest finite value of the whole map, pooled as the window says.
+    largest : the largest finite value of the whole map.
     pairs : (rows, columns, 2) the weights at ``places`` in two models, if the map is a difference, the second minus the
-        first. Then ``maxima`` and ``largest`` are the differences of largest size.
+        first. Then ``values`` and ``largest`` are the differences of largest size.
     visible : the keys that the mask lets each query of the whole map see; None if unknown.
     chances : (rows, columns) chance at ``places``, if the map is a rollout.
     """
 
     window: MapWindow
-    maxima: NDArray[np.float32]
+    values: NDArray[np.float32]
     means: NDArray[np.float32]
     places: NDArray[np.int32]
     largest: float
@@ -366,11 +354,6 @@ class PooledMap(MapAxes):
     def is_signed(self) -> bool:
         """Whether it is a difference."""
         return self.pairs is not None
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        """The value of each block, (rows, columns)."""
-        return self.maxima if self.window.pooling == "max" else self.means
 
     def holds(self, row: int, column: int) -> bool:
         """Whether a block is in this rectangle."""
@@ -385,7 +368,7 @@ class PooledMap(MapAxes):
         )
         query, key = (int(place) for place in self.places[inside])
         pair = None if self.pairs is None else (float(self.pairs[inside][0]), float(self.pairs[inside][1]))
-        largest = float(self.maxima[inside])
+        largest = float(self.values[inside])
         is_zero = not largest and not any(pair or ())  # a weight that is not zero is shown, whatever the mask
         chance = None if self.chances is None else float(self.chances[inside])
         is_hidden = chance == 0 if self.visible is None else self.visible.hides(queries, keys)

@@ -167,5 +167,5 @@ def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
 
 def _last_largest(pooled: PooledMap) -> PooledBlock:
     """Return the block with the largest weight of the last query, or of the last row of blocks."""
-    window, key = pooled.window, int(np.nan_to_num(pooled.maxima[-1]).argmax())
+    window, key = pooled.window, int(np.nan_to_num(pooled.values[-1]).argmax())
     return pooled.at(window.rows.stop - 1, window.columns.start + key)

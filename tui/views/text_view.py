@@ -117,7 +117,7 @@ class TextPane(SentencePane):
         elif isinstance(whole := maps.whole(query), AttentionMap):
             row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
             is_one = whole.is_of_one_text
-            lines = MapLines.of(whole, row, row if is_one else column, largest_value(whole, 1, "max"))
+            lines = MapLines.of(whole, row, row if is_one else column, largest_value(whole))
         else:
             lines = whole
         if isinstance(lines, MapLines):

@@ -24,7 +24,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from engine.mathematics.attention import pool
-from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap, Pooling
+from engine.values.attention import AttentionMap, MapWindow, PooledBlock, PooledMap
 from engine.values.errors import EngineError
 from tui.drawing.cells import CURSOR, cell_width, halved_cells, merged_cells, pad_cell, weights_in_row
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Levels, Scale, default_scale, legend, scale_top
@@ -52,7 +52,6 @@ class Viewport:
     is_moved : whether the user has moved the cursor; until then it is on the last query's largest weight.
     block : queries, and keys, per cell.
     is_fitted : whether the user wants the whole map in view, also in a pane of another size; None before a choice.
-    pooling : which weight a cell shows.
     """
 
     counts: Counts = (0, 0)
@@ -60,7 +59,6 @@ class Viewport:
     is_moved: bool = False
     block: int = 1
     is_fitted: bool | None = None
-    pooling: Pooling = "max"
 
     @property
     def is_whole(self) -> bool:
@@ -101,30 +99,29 @@ class Viewport:
     def whole_window(self) -> MapWindow:
         """A window on the whole map."""
         rows, columns = (range(-(-count // self.block)) for count in self.counts)
-        return MapWindow(self.block, rows, columns, self.pooling)
+        return MapWindow(self.block, rows, columns)
 
-    def window_around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
-        """Return a window on what is in view and a margin on every side, or on the cursor's surroundings.
+    def window_around(self, first: Counts | None, cells: Counts) -> MapWindow:
+        """Return a window on what is in view and at least half a pane on every side of it.
+
+        It is the same while the view moves by less than a pane.
 
         Parameters
         ----------
-        seen : rows and columns of cells in view; None where they have another size.
+        first : the first row and column in view; None where cells have another size now: those before the cursor.
         cells : rows and columns that the pane has room for.
-        share : the margin, as a share of that room.
         """
-        near = tuple(range(at - count, at + count) for at, count in zip(self.cell(self.block), cells, strict=True))
-        rows, columns = (
-            range(each.start - int(share * count), each.stop + int(share * count))
-            for each, count in zip(seen or near, cells, strict=True)
-        )
-        return MapWindow(self.block, rows, columns, self.pooling).within(*self.counts)
+        begin = first or [at - count // 2 for at, count in zip(self.cell(self.block), cells, strict=True)]
+        panes = [(round(at / count), count) for at, count in zip(begin, cells, strict=True)]
+        rows, columns = (range((pane - 1) * count, (pane + 2) * count) for pane, count in panes)
+        return MapWindow(self.block, rows, columns).within(*self.counts)
 
 
 UNSEEN = (32, 32)
 """Rows and columns of cells to plan for while the widget has no size."""
 
 SINGLE = "each cell is a single weight"
-"""Message where zooming in or pooling does nothing."""
+"""Message where zooming in does nothing."""
 
 Weights = NDArray[np.float32]
 
@@ -194,7 +191,6 @@ class Heatmap(ScrollArea, can_focus=True):
         Binding("less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
         command_binding("heatmap.fit", "fit", "The whole map, or single weights"),
         command_binding("heatmap.numbers", "numbers", "Weights as numbers, or as colours alone"),
-        command_binding("heatmap.pooling", "pooling", "Largest weight of each cell, or mean"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"heatmap--label-other"}
     DEFAULT_CSS = """
@@ -215,7 +211,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self.searched = ""
         self._source: MapSource | None = None
         self.key: Hashable = None
-        self._wanted: tuple[Hashable, MapWindow] | None = None
         self._viewport = Viewport()
         self._followed: int | None = None
         """The query whose largest weight the cursor goes to as soon as all its weights have come."""
@@ -287,10 +282,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def value(self) -> float:
         """The weight that the cell under the cursor shows; NaN while it is being computed."""
-        pooled, block = self.pooled, self._block
-        if pooled is None or block is None:
-            return float("nan")
-        return block.largest if pooled.window.pooling == "max" else block.mean
+        return float("nan") if self._block is None else self._block.largest
 
     @property
     def is_masked(self) -> bool:
@@ -303,9 +295,9 @@ class Heatmap(ScrollArea, can_focus=True):
         pooled, block = self.pooled, self._block
         if pooled is None or block is None:
             return ""
-        tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
+        tokens = pooled.query_tokens, pooled.key_tokens
         if pooled.window.block > 1:
-            return block_readout(block, *tokens, width, drawn=drawn)
+            return block_readout(block, *tokens, width)
         source, row = self._source, None
         if source is not None and source.is_whole and not pooled.is_signed:
             row = source.row(block.place[0])
@@ -317,7 +309,7 @@ class Heatmap(ScrollArea, can_focus=True):
         if pooled is None:
             return Text("")
         block = pooled.window.block
-        of = f"{pooled.window.pooling} of {block}×{block}" if block > 1 else ""
+        of = f"max of {block}×{block}" if block > 1 else ""
         if self.is_numbered and self.ink is not Ink.COLOUR:
             return Text(f"{of} {'differences' if pooled.is_signed else 'weights'} as numbers".lstrip(), no_wrap=True)
         return legend(self._levels, self._styles, width, of)
@@ -331,7 +323,11 @@ class Heatmap(ScrollArea, can_focus=True):
             return None
         painted = self.pooled if source.key == self.key else None
         viewport = self._viewport_on(self._viewport, painted or source)
-        window = viewport.whole_window if source.is_whole else self._window(source, painted, viewport)
+        window = viewport.whole_window
+        if not source.is_whole:
+            is_in_view = painted is not None and painted.window.block == viewport.block
+            first = (self.window[0].start, self.window[1].start) if is_in_view else None
+            window = viewport.window_around(first, self._room(source, max(viewport.block, 2)))
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
             return painted
@@ -341,17 +337,6 @@ class Heatmap(ScrollArea, can_focus=True):
         elif painted is not None:
             self._viewport = viewport
         return answer
-
-    def _window(self, source: MapSource, painted: PooledMap | None, viewport: Viewport) -> MapWindow:
-        """Choose the part to ask for; reuse one that is there, or was asked for, if it covers what is near."""
-        seen = self.window if painted is not None and painted.window.block == viewport.block else None
-        cells = self._room(source, max(viewport.block, 2))
-        near = viewport.window_around(seen, cells, 0.5)
-        parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
-        parts += [] if painted is None else [painted.window]
-        window = next((part for part in parts if part.covers(near)), None) or viewport.window_around(seen, cells, 1.0)
-        self._wanted = source.key, window
-        return window
 
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""
@@ -437,7 +422,7 @@ class Heatmap(ScrollArea, can_focus=True):
         before, self._viewport = self._viewport, viewport
         if self.pooled is None or viewport == before:
             return
-        if (viewport.block, viewport.is_whole, viewport.pooling) != (before.block, before.is_whole, before.pooling):
+        if (viewport.block, viewport.is_whole) != (before.block, before.is_whole):
             self._fetch()
             if viewport.block == before.block:
                 self._paint()  # the same part in cells of another size
@@ -546,15 +531,6 @@ class Heatmap(ScrollArea, can_focus=True):
         viewport = replace(self._viewport, block=block or self._whole_block, is_fitted=block is None)
         place = self.looked_at if viewport.block < self._viewport.block else None
         self._change_viewport(viewport if place is None else viewport.with_cursor(*place))
-
-    def action_pooling(self) -> None:
-        """Switch between the largest weight of each cell and the mean."""
-        if not self._has_map():
-            return
-        if self._viewport.block == 1:
-            self.post_message(Notice(SINGLE))
-        else:
-            self._change_viewport(replace(self._viewport, pooling="mean" if self._viewport.pooling == "max" else "max"))
 
     def action_numbers(self) -> None:
         """Switch between numbers and colours, in all maps."""

@@ -55,7 +55,6 @@ async def test_keys_that_do_nothing_say_why_in_a_line() -> None:
             ("3 >", "each cell is a single weight"),
             ("<", "the whole map is in view"),
             ("unbound:heatmap.fit", "the whole map is in view; each cell is a single weight"),
-            ("unbound:heatmap.pooling", "each cell is a single weight"),
             ("T" + " enter" * 8, "this token has the largest weight"),
             ("8 .", "this is the last of "),
             (", " * 30, "this is the first of "),

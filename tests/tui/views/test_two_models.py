@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.style import Style
 
-from engine.values.attention import MapName, MapQuery, MapWindow, Pooling
+from engine.values.attention import MapName, MapQuery, MapWindow
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
@@ -150,14 +150,11 @@ def whole_maps(folder: Path, off: Off = NOTHING_OFF) -> NDArray[np.float32]:
     return np.stack(layers)
 
 
-def blocks(dense: NDArray[np.float32], block: int) -> dict[Pooling, NDArray[np.float32]]:
-    """Pool a dense difference block by block: what is largest in size, with its sign, and the mean."""
+def blocks(dense: NDArray[np.float32], block: int) -> NDArray[np.float32]:
+    """Pool a dense difference block by block: what is largest in size, with its sign."""
     parts = [np.array_split(row, range(block, CONTEXT, block), axis=1)
              for row in np.array_split(dense, range(block, CONTEXT, block))]  # fmt: skip
-    return {
-        "max": np.array([[part.flat[np.abs(part).argmax()] for part in row] for row in parts]),
-        "mean": np.array([[part.mean(dtype=np.float64) for part in row] for row in parts]),
-    }
+    return np.array([[part.flat[np.abs(part).argmax()] for part in row] for row in parts])
 
 
 def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path]) -> None:
@@ -171,13 +168,13 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
     ]
     for query, before, now in cases:
         dense = now - before
-        for pooling, expected in blocks(dense, 48).items():
-            pooled = engine.pooled(query, MapWindow(48, range(99), range(99), pooling)).result()
-            np.testing.assert_allclose(pooled.values, expected, rtol=0, atol=1e-6)
-            assert pooled.largest == pytest.approx(np.abs(expected).max(), abs=1e-6)
-            part = engine.pooled(query, MapWindow(48, range(2, 5), range(1, 3), pooling)).result()
-            np.testing.assert_array_equal(part.values, pooled.values[2:5, 1:3])
-            assert part.largest == pooled.largest, "one scale for all of the map"
+        expected = blocks(dense, 48)
+        pooled = engine.pooled(query, MapWindow(48, range(99), range(99))).result()
+        np.testing.assert_allclose(pooled.values, expected, rtol=0, atol=1e-6)
+        assert pooled.largest == pytest.approx(np.abs(expected).max(), abs=1e-6)
+        part = engine.pooled(query, MapWindow(48, range(2, 5), range(1, 3))).result()
+        np.testing.assert_array_equal(part.values, pooled.values[2:5, 1:3])
+        assert part.largest == pooled.largest, "one scale for all of the map"
         lines = engine.map_lines(query, (400, 7)).result()
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
@@ -193,7 +190,7 @@ async def test_d_draws_them_in_the_explorer(long_pair: tuple[Path, Path]) -> Non
             assert ("other less this" in title(app)) is is_signed, "in few words, beside how much is read"
         drawn = shown_map(app)
         block = drawn.window.block
-        expected = blocks(theirs - own, block)["max"][drawn.window.rows.start :]
+        expected = blocks(theirs - own, block)[drawn.window.rows.start :]
         np.testing.assert_allclose(drawn.values, expected, rtol=0, atol=1e-5)
         for end, row in ((["g", "g", "home"], 0), (["G"], -1)):
             await see(pilot, *end, text=f"max of {block}x{block}")

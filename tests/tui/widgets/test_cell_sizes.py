@@ -86,6 +86,6 @@ async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
 async def test_any_map_is_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int], ascii_only: bool) -> None:
     async with heatmap_of(attention(*shape), size=size, ascii=ascii_only) as (_, pilot):
         await press(pilot, "G", "end", "k", "h", "gg", "j", "pagedown")
-        await press(pilot, FIT, ">", "unbound:heatmap.pooling", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
+        await press(pilot, FIT, ">", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
         await resize(pilot, 60, 20)
         await show(pilot, attention(*shape, seed=1), "log")

@@ -78,10 +78,10 @@ async def test_blocks_hold_the_number_that_stands_for_them() -> None:
     shown = attention(200)
     async with heatmap_of(shown, size=(80, 20)) as (app, pilot):
         before = app.block
-        await press(pilot, NUMBERS, "unbound:heatmap.pooling")
+        await press(pilot, NUMBERS)
         assert app.block > before  # the whole map stays in view
         window = app.pooled.window
-        expected = pool(shown, MapWindow(window.block, window.rows, window.columns, "mean")).means
+        expected = pool(shown, MapWindow(window.block, window.rows, window.columns)).values
         for row in range(1, 5):
             written = app.picture.line(1 + row).split()[2 : 2 + row + 1]
             assert [float(each) for each in written] == pytest.approx(list(expected[row, : row + 1]), abs=0.0006)
