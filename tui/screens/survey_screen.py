@@ -26,12 +26,12 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import SHORT_LABELS, Head, head_text, parse_head
 from engine.values.views import meaning
-from tui.drawing.measure_map import scale_of
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import SIGNS, Curve
 from tui.drawing.plots import Line as PlotLine
 from tui.drawing.text import escape_text
 from tui.drawing.titles import Part, Title, fact_part
+from tui.drawing.value_scale import scale_of
 from tui.screens.prompt import Prompt, Question
 from tui.state.survey_place import SurveyPlace, head_beside, head_in_layer
 from tui.toolkit.application import notify_copied
