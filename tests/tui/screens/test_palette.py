@@ -103,7 +103,7 @@ async def test_the_palette_knows_a_layers_heads_the_prompt_and_the_commands_of_t
         await press(pilot, "4", "unbound:app.tree")
         assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
         await press(pilot, "enter")
-        assert active_table(app).grid._shown.wanted.sort is not None
+        assert active_table(app).grid._shown.sort is not None
 
 
 async def test_a_second_key_that_leaves_the_palette_does_not_close_the_explorer() -> None:
