@@ -352,16 +352,13 @@ async def test_the_last_layer_is_on_top_and_the_cursor_at_the_prediction(model: 
         assert (f"L1 after '{table[-1][ROW['at']]}'" in said) == (size != (40, 12)), "where there is no room it is seen"
 
 
-async def test_a_high_pane_lists_more_tokens_in_each_cell_with_their_probabilities(model: Path) -> None:
+async def test_a_high_pane_has_a_number_below_each_token(model: Path) -> None:
     async with open_lens(model, (160, 50)) as (app, _):
         grid, lens, drawn = active(app, LensPane).grid, lens_of(app), cells(app)
         left, last = grid.name_width + (len(lens.tokens) - 1) * grid.cell[0], len(lens.tokens) - 1
-        column = [line[left : left + grid.cell[0]].strip(" ░▒▓█") for line in drawn[1 : 1 + grid.cell[1]]]
-        for place, (_, text, share) in enumerate(lens.choices_at(2, last)):
-            if place == 0 or share >= 0.005:
-                assert column[2 * place][:4] == text.strip()[:4]
-                assert column[2 * place + 1] == f"{share:.2f}"
-        assert len(list(filter(None, column))) > 2
+        column = [line[left : left + grid.cell[0]].strip(" ░▒▓█") for line in drawn[1:4]]
+        (_, text, share), *_ = lens.choices_at(2, last)
+        assert column == [text.strip()[: grid.cell[0] - 2], f"{share:.2f}", ""]
 
 
 async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(model: Path) -> None:
