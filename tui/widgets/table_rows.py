@@ -57,10 +57,10 @@ def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: boo
     >>> sort_places([0, 1, 2, 3], [2.0, "", 3, "b"], True)
     [3, 2, 0, 1]
     """
-    absent = [place for place in places if cells[place] in (None, "") or cells[place] != cells[place]]  # NaN
-    present = sorted(set(places).difference(absent))
+    absent = {place for place in places if cells[place] in (None, "") or cells[place] != cells[place]}  # NaN
+    present = [place for place in places if place not in absent]
     present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
-    return present + absent
+    return [*present, *(place for place in places if place in absent)]
 
 
 def _sort_key(cell: Cell) -> tuple[bool, float, str]:
