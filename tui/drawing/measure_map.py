@@ -79,7 +79,7 @@ class MeasureMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GridLine:
     """A line of the map.
 
     Attributes
@@ -104,7 +104,7 @@ class HeadGrid:
     is_halved : whether a head takes half a line, and a line shows two layers.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[GridLine, ...]
     width: int
     height: int
     gutter: int
@@ -170,15 +170,15 @@ def lay_out_heads(
     return HeadGrid(_lines(layers, down, is_halved), across, down, gutter, columns, is_halved)
 
 
-def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[Line, ...]:
+def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[GridLine, ...]:
     has_headings = _count_headings(layers) > 0
-    lines: list[Line] = []
+    lines: list[GridLine] = []
     for row, layer in enumerate(layers):
         begins = row == 0 or layers[row - 1].stack != layer.stack
         if begins and has_headings:
-            lines.append(Line(layer.stack))
+            lines.append(GridLine(layer.stack))
         if is_halved and not begins and len(lines[-1].rows) == 1:
-            lines[-1] = Line(lines[-1].text, (row - 1, row))
+            lines[-1] = GridLine(lines[-1].text, (row - 1, row))
         else:
-            lines += [Line(str(layer.name) if place == 0 else "", (row,)) for place in range(down)]
+            lines += [GridLine(str(layer.name) if place == 0 else "", (row,)) for place in range(down)]
     return tuple(lines)

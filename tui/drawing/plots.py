@@ -23,7 +23,7 @@ _DECADES = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class FurtherCurve:
     """A further curve in a plot, with its own colour and sign.
 
     Attributes
@@ -54,7 +54,7 @@ class Curve:
     values: FloatArray
     baseline: FloatArray | None
     summary: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[FurtherCurve, ...] = ()
     is_drawn: bool = True
     cut: int | None = None
 
@@ -126,7 +126,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     'QK σ₂ = 1 · energy 20.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 chance 1.25'
-    >>> read_value(Curve("QK", curve.values, None, "", (Line("other", np.array([3.0, 2.5])),)), 1, 20)
+    >>> read_value(Curve("QK", curve.values, None, "", (FurtherCurve("other", np.array([3.0, 2.5])),)), 1, 20)
     'QK 1 other 2.5'
     """
     chance = "" if curve.baseline is None else f" · chance {brief_number(float(curve.baseline[index]), 4)}"

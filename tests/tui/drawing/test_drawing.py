@@ -21,7 +21,7 @@ from tui.drawing.plots import (
     LINE,
     SIGNS,
     Curve,
-    Line,
+    FurtherCurve,
     Mark,
     column_of,
     draw_plot,
@@ -254,7 +254,7 @@ def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
     rows, count = 12, 40
     values = [np.sort(random.random(count))[::-1] for _ in range(4)]
     values.append(values[0].copy())
-    lines = tuple(Line(str(number), each) for number, each in enumerate(values))
+    lines = tuple(FurtherCurve(str(number), each) for number, each in enumerate(values))
     plot = draw_plot(Curve("Q", values[0], None, "", lines, is_drawn=False), ValueScale(0.0, 1.0), count, rows)
     shown = dict.fromkeys(range(len(lines)), 0)
     for (row, column), mark in np.ndenumerate(plot.marks):

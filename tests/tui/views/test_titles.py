@@ -36,7 +36,7 @@ from tests.tui.explorer import (
 )
 from tui.drawing.facts import model_facts
 from tui.drawing.numbers import fit_number, short_number
-from tui.drawing.plots import Curve, Line, read_value
+from tui.drawing.plots import Curve, FurtherCurve, read_value
 from tui.drawing.readout import largest_weights, measure_readout, number_readout, weight_readout
 from tui.drawing.text import fit
 from tui.drawing.titles import (
@@ -86,7 +86,7 @@ def test_every_readout_names_chance_and_cuts_no_number(width: int) -> None:
         measure_readout("L11H3", 0.4229, 0.296, "3/32", "", width),
         number_readout("qk_symmetry", -0.0142212345, 0.03125, width),
         read_value(curve, 1, width),
-        read_value(replace(curve, baseline=None, lines=(Line("other", np.array([3.0, 0.03125])),)), 1, width),
+        read_value(replace(curve, baseline=None, lines=(FurtherCurve("other", np.array([3.0, 0.03125])),)), 1, width),
     )
     for line in lines:
         assert cell_len(line) <= width
