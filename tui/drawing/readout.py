@@ -14,8 +14,8 @@ from engine.values.table import CHANCE, Cell
 from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 
-_WIDE = 64
-"""Cells from which on words are written in full, since nearly all pairs of tokens fit beside them."""
+_EASY = 24
+"""Cells that nearly all pairs of tokens fit into; with less room, words are shortened beside chance or two weights."""
 
 _FEW = (5, 4, 3)
 """Characters of a number where room is short, and shorter."""
@@ -75,11 +75,13 @@ def weight_readout(
     asked, read = query_tokens[query], key_tokens[key]
     full = f"query {query} {short_token(asked)} → key {key} {short_token(read)}  {both}"
     brief, cut = (f"q {query} {short_token(asked, most)} → k {key} {short_token(read, most)}" for most in (12, 4))
-    whole = [full, f"{brief}  {both}"] if width >= _WIDE or not width else [f"{brief}  {both}"]
+    least = cell_len(f"query {query} → key {key}  {both}") + _EASY * (both != number)
     ways = list[str]()
-    for largest in () if row is None else _largest_in_row(row, key, key_tokens):
-        ways += [*(f"{each}   {largest}" for each in whole), f"{brief}  {close}  {largest}{chance}"]
-    ways += [*whole, f"{cut}  {both}", f"{brief}  {number}", f"{cut}  {number}"]
+    for largest in (*(() if row is None else _largest_in_row(row, key, key_tokens)), ""):
+        end = f"   {largest}" * bool(largest)
+        ways += [f"{full}{end}"] * (not width or width - cell_len(end) >= least) + [f"{brief}  {both}{end}"]
+        ways += [f"{brief}  {close}  {largest}{chance}"] * bool(largest)
+    ways += [f"{cut}  {both}", f"{brief}  {number}", f"{cut}  {number}"]
     bare = *(f"{numbers}  q {query} k {key}" for numbers in (both, number)), f"{number} q{query} k{key}"
     return first_fitting(width, *ways, *bare)
 

@@ -97,7 +97,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 0)
         assert heatmap.readout() == 'query 1 "x" → key 0 " cat"  0.1234'
         heatmap.move_to(1, 1)
-        assert heatmap.readout(40) == 'q 1 "x" → k 1 ""  1.00e-07'
+        assert heatmap.readout(40) == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap().readout() == ""
         weights = [[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4]
         causal = map_of(weights, "abcd", "abcd", VisibleKeys(np.zeros(4, np.int64), np.arange(4)))
