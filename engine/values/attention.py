@@ -324,13 +324,6 @@ class MapWindow:
         )
         return MapWindow(self.block, rows, columns)
 
-    def covers(self, other: MapWindow) -> bool:
-        """Whether all of another window is in this one."""
-        return self.block == other.block and all(
-            not wanted or (mine.start <= wanted.start and wanted.stop <= mine.stop)
-            for mine, wanted in ((self.rows, other.rows), (self.columns, other.columns))
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class PooledMap(MapAxes):
@@ -339,9 +332,9 @@ class PooledMap(MapAxes):
     Attributes
     ----------
     window : which blocks these are.
-    values, means : (rows, columns) of each block's largest weight and mean; not finite if one of the weights is not.
+    values, means : (rows, columns) largest weight and mean of each block; not finite if one of its weights is not.
     places : (rows, columns, 2) query and key of each block's largest weight.
-    largest : the largest finite weight of the whole map.
+    largest : the largest finite value of the whole map.
     pairs : (rows, columns, 2) the weights at ``places`` in two models, if the map is a difference, the second minus the
         first. Then ``values`` and ``largest`` are the differences of largest size.
     visible : the keys that the mask lets each query of the whole map see; None if unknown.

@@ -45,14 +45,11 @@ class LensMap:
         return tuple("emb" if name == "embedding" else f"L{name}" for name in names)
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the tokens listed, (layers, tokens, choices), the likeliest first."""
-        return self._column("probability")
-
-    @cached_property
     def values(self) -> NDArray[np.float64]:
         """The number of each cell, (layers, tokens): of the likeliest token, or logit differences if there are any."""
-        return self._column("logit_difference")[..., 0] if self.is_signed else self.probabilities[..., 0]
+        column = self.table.frame["logit_difference" if self.is_signed else "probability"]
+        of_likeliest = column.gather_every(self.choices).to_numpy().astype(np.float64)
+        return of_likeliest.reshape(len(self.layers), len(self.tokens))
 
     @property
     def is_signed(self) -> bool:
@@ -78,7 +75,3 @@ class LensMap:
         """Return the likeliest tokens of a cell."""
         frame = self.cell(layer, token).frame
         return list(frame.select("token_id", "token", "probability").rows())
-
-    def _column(self, name: str) -> NDArray[np.float64]:
-        cells = self.table.frame[name].to_numpy().astype(np.float64)
-        return cells.reshape(len(self.layers), len(self.tokens), self.choices)

@@ -288,26 +288,6 @@ class Tiles:
         """Columns and lines from one tile to the next."""
         return self.width + GAP, self.height + 1
 
-    def line_of(self, number: int, top: int, height: int) -> int:
-        """Return the line to scroll to, now ``top``, so that a tile is whole in view.
-
-        It is always the first line of a row of tiles: a map is never shown without its name.
-
-        Examples
-        --------
-        >>> tiles = Tiles(9, 2, 8, 3, 1, 1, 1)
-        >>> [tiles.line_of(number, 0, 9) for number in range(9)], tiles.line_of(2, 8, 9)
-        ([0, 0, 0, 0, 4, 4, 8, 8, 12], 4)
-        """
-        _, down = self.pitch
-        row, first, count = number // self.columns, -(-top // down), max(height // down, 1)
-        return max(min(first, row), row - count + 1) * down
-
-    def scrolled_height(self, height: int) -> int:
-        """Return the lines of all tiles and enough below them for any result of `line_of`."""
-        lines = self.rows * self.pitch[1]
-        return lines if lines <= height else max(lines, self.line_of(self.count - 1, 0, height) + height)
-
     def origin(self, number: int) -> tuple[int, int]:
         """Return the column and line of a tile's name."""
         across, down = self.pitch

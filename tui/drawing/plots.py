@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from math import floor, log10
@@ -16,15 +16,14 @@ from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import Rgb, lightness
 from tui.drawing.text import first_fitting, write_apart
 from tui.drawing.token_spelling import SUBSCRIPTS
-
-FloatArray = NDArray[np.float64]
+from tui.drawing.value_scale import FloatArray, ValueScale
 
 _DECADES = 6
 """The logarithmic scale spans fewer decades than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class FurtherCurve:
     """A further curve in a plot, with its own colour and sign.
 
     Attributes
@@ -55,7 +54,7 @@ class Curve:
     values: FloatArray
     baseline: FloatArray | None
     summary: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[FurtherCurve, ...] = ()
     is_drawn: bool = True
     cut: int | None = None
 
@@ -67,64 +66,28 @@ class Curve:
         finite: FloatArray = every[np.isfinite(every)]
         return finite
 
-    def above(self, low: float) -> Curve:
-        """Return it by how much it exceeds a value, since plots start at zero."""
-        baseline = None if self.baseline is None else self.baseline - low
-        lines = tuple(replace(line, values=line.values - low) for line in self.lines)
-        return replace(self, values=self.values - low, baseline=baseline, lines=lines)
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The range of values that a plot shows.
-
-    Attributes
-    ----------
-    top : value at the upper edge; zero when there is nothing to show.
-    decades : powers of ten down to the lower edge; zero on the linear scale, which ends at zero.
-    """
-
-    top: float
-    decades: float
-
-    @property
-    def foot(self) -> float:
-        """The value at the lower edge."""
-        return float(self.top * 10.0**-self.decades) if self.decades else 0.0
-
-    def heights(self, values: FloatArray) -> FloatArray:
-        """Map values to heights from 0, at or below the lower edge, to 1; NaN for what is not finite."""
-        if self.top <= 0:
-            return np.zeros(len(values))
-        share = np.clip(np.where(np.isfinite(values), values, np.nan) / self.top, 0.0, 1.0)
-        if not self.decades:
-            return share
-        heights: FloatArray = 1.0 + np.log10(np.maximum(share, 10.0**-self.decades)) / self.decades
-        return heights
-
-
-def span_of(curve: Curve, scale: Scale) -> Span:
+def scale_of_curve(curve: Curve, wanted: Scale) -> ValueScale:
     """Choose the range of a plot: from the largest value to zero, or to the power of ten below the smallest.
 
     The logarithmic scale spans less than six decades; smaller values, zeros too, are at its lower edge.
 
     Examples
     --------
-    >>> brief_number(span_of(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").foot)
+    >>> brief_number(scale_of_curve(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").low)
     '0.01'
     """
     finite = curve.finite
-    positive = finite[finite > 0]
+    positive = finite[finite >= np.finfo(np.float64).tiny]
     if not positive.size:
-        return Span(0.0, 0.0)
+        return ValueScale(0.0, 1.0)
     top = float(positive.max())
-    if scale == "linear":
-        return Span(top, 0.0)
-    exponent = float(np.log10(top))
-    lowest = exponent + max(float(np.log10(positive.min())) - exponent, 1.0 - _DECADES)
+    if wanted == "linear":
+        return ValueScale(0.0, top)
+    lowest = max(log10(positive.min()), log10(top) + 1 - _DECADES)
     # Rounding must not move a smallest value that is a power of ten into the decade below.
-    decades = exponent - float(np.floor(lowest + 1e-9))
-    return Span(top, decades if decades > 1e-9 else 1.0)
+    low = 10.0 ** floor(lowest + 1e-9)
+    return ValueScale(low if low < top * (1 - 1e-9) else top / 10, top, "log")
 
 
 def column_of(index: int, count: int, width: int) -> int:
@@ -163,7 +126,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     'QK σ₂ = 1 · energy 20.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 chance 1.25'
-    >>> read_value(Curve("QK", curve.values, None, "", (Line("other", np.array([3.0, 2.5])),)), 1, 20)
+    >>> read_value(Curve("QK", curve.values, None, "", (FurtherCurve("other", np.array([3.0, 2.5])),)), 1, 20)
     'QK 1 other 2.5'
     """
     chance = "" if curve.baseline is None else f" · chance {brief_number(float(curve.baseline[index]), 4)}"
@@ -254,7 +217,7 @@ def line_colours(background: Rgb) -> tuple[Rgb, ...]:
 
 
 def draw_plot(
-    curve: Curve, span: Span, width: int, rows: int, *, baseline: bool = True, cursor: int | None = None
+    curve: Curve, scale: ValueScale, width: int, rows: int, *, baseline: bool = True, cursor: int | None = None
 ) -> Plot:
     """Draw the values as a curve, those by chance as a dotted one, and lines with signs.
 
@@ -263,13 +226,13 @@ def draw_plot(
 
     Parameters
     ----------
-    curve, span : what to draw, over which range of values.
+    curve, scale : what to draw, over which range of values.
     baseline : whether to draw the values by chance.
     cursor : index of the marked value, from zero.
 
     Examples
     --------
-    >>> plot = draw_plot(Curve("Q", np.array([8.0, 1.0]), np.array([4.0, 4.0]), ""), Span(8.0, 0.0), 4, 2)
+    >>> plot = draw_plot(Curve("Q", np.array([8.0, 1.0]), np.array([4.0, 4.0]), ""), ValueScale(0.0, 8.0), 4, 2)
     >>> ["".join(row) for row in plot.characters]
     ['⠑⢄  ', '⠁⠁⠑⢄']
     """
@@ -279,10 +242,10 @@ def draw_plot(
         return Plot(characters, marks)
     drawn: list[tuple[int, NDArray[np.bool_]]] = []
     if baseline and curve.baseline is not None:
-        drawn.append((Mark.CHANCE, _dots(span.heights(curve.baseline), width, rows, is_dotted=True)))
+        drawn.append((Mark.CHANCE, _dots(scale.heights(curve.baseline), width, rows, is_dotted=True)))
     if curve.is_drawn:
-        drawn.append((Mark.VALUE, _dots(span.heights(curve.values), width, rows)))
-    lines = [_dots(span.heights(each.values), width, rows) for each in curve.lines]
+        drawn.append((Mark.VALUE, _dots(scale.heights(curve.values), width, rows)))
+    lines = [_dots(scale.heights(each.values), width, rows) for each in curve.lines]
     for mark, dots in (*drawn, *((LINE + number, dots) for number, dots in enumerate(lines))):
         cells = _cells(dots)
         characters[cells], marks[cells] = _braille(dots)[cells], mark
@@ -350,47 +313,49 @@ def _mark_cursor(characters: NDArray[np.str_], marks: NDArray[np.uint8], column:
     marks[:, column] += UNDER_CURSOR
 
 
-def ticks_of(span: Span, rows: int) -> tuple[float, ...]:
+def ticks_of(scale: ValueScale, rows: int) -> tuple[float, ...]:
     """Choose round numbers for an axis, largest first: as many as stand apart.
 
     Examples
     --------
-    >>> [ticks_of(Span(4.1, 0.0), rows) for rows in (2, 6, 12)]
+    >>> [ticks_of(ValueScale(0.0, 4.1), rows) for rows in (2, 6, 12)]
     [(4.1, 0.0), (4.0, 2.0, 0.0), (4.0, 3.0, 2.0, 1.0, 0.0)]
-    >>> [brief_number(tick) for tick in ticks_of(Span(4.1, np.log10(410)), 9)]
+    >>> [brief_number(tick) for tick in ticks_of(ValueScale(0.01, 4.1, "log"), 9)]
     ['3', '1', '0.3', '0.1', '0.03', '0.01']
     """
-    if span.top <= 0 or rows < 2:
+    if rows < 2:
         return ()
-    for ticks in _round_numbers(span):
-        if len(ticks) * _TICK <= rows + 1 and len({row_of(tick, span, rows) for tick in ticks}) == len(ticks):
+    if scale.low < 0:
+        return scale.high, scale.low
+    for ticks in _round_numbers(scale):
+        if len(ticks) * _TICK <= rows + 1 and len({row_of(tick, scale, rows) for tick in ticks}) == len(ticks):
             break
     return ticks
 
 
-def row_of(value: float, span: Span, rows: int) -> int:
+def row_of(value: float, scale: ValueScale, rows: int) -> int:
     """Return the row of a value in a plot, from the top."""
-    height = float(span.heights(np.array([value]))[0])
+    height = float(scale.heights(np.array([value]))[0])
     return min(int((1 - height) * rows), rows - 1)
 
 
-def _round_numbers(span: Span) -> Iterator[tuple[float, ...]]:
+def _round_numbers(scale: ValueScale) -> Iterator[tuple[float, ...]]:
     """Yield sets of round numbers within a plot, from many to two, each largest first."""
-    exponent = floor(log10(span.top))
-    if not span.decades:
+    exponent = floor(log10(scale.high))
+    if scale.scale == "linear":
         steps = (factor * 10.0 ** (exponent + power) for power in (-1, 0) for factor in (1, 2, 5))
         for step in steps:
-            if 0 < step <= span.top:
-                yield tuple(step * number for number in range(int(span.top / step + 1e-9), -1, -1))
-        yield (span.top, 0.0)
+            if 0 < step <= scale.high:
+                yield tuple(step * number for number in range(int(scale.high / step + 1e-9), -1, -1))
+        yield (scale.high, 0.0)
         return
-    lowest = round(log10(span.top) - span.decades)
+    lowest = round(log10(scale.low))
     for factors in ((5, 2, 1), (3, 1), (1,)):
         numbers = (factor * 10.0**power for power in range(exponent, lowest - 1, -1) for factor in factors)
-        yield tuple(number for number in numbers if number <= span.top * (1 + 1e-9))
+        yield tuple(number for number in numbers if number <= scale.high * (1 + 1e-9))
     for step in range(2, exponent - lowest + 1):
         yield tuple(10.0**power for power in range(exponent, lowest - 1, -1) if (power - lowest) % step == 0)
-    yield (span.top, 10.0**lowest)
+    yield (scale.high, 10.0**lowest)
 
 
 def index_line(count: int, width: int) -> str:

@@ -191,8 +191,6 @@ def _nearest_in_palette(targets: Array, background: Rgb, walk: tuple[int, ...]) 
     colours = np.array([Color.from_ansi(number).get_truecolor() for number in walk], dtype=np.float64)  # (colours, 3)
     cube, order = _beyond_background(colours, background), np.arange(len(targets))
     spare = len(cube) - len(targets)
-    if spare < 0:  # on a middle grey some colours come twice
-        return cube.take(np.rint(np.linspace(0, len(cube) - 1, len(targets))).astype(int), axis=0)
     nearest = np.abs(lightness(cube) - targets[:, None]).argmin(axis=1)
     skipped = np.clip(np.maximum.accumulate(nearest - order), 0, spare)
     chosen: Array = cube[order + skipped]

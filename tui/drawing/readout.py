@@ -14,11 +14,8 @@ from engine.values.table import CHANCE, Cell
 from tui.drawing.numbers import brief_number, fit_number, short_number
 from tui.drawing.text import escape_text, first_fitting, fit, quote_text
 
-_SHORTEST_TOKEN = 4
-"""Cells left for each token, if it has as many."""
-
-_EASY = 18
-"""Cells that nearly all pairs of tokens fit into; with less room, the words become shorter first."""
+_EASY = 24
+"""Cells that nearly all pairs of tokens fit into; with less room, words are shortened beside chance or two weights."""
 
 _FEW = (5, 4, 3)
 """Characters of a number where room is short, and shorter."""
@@ -44,9 +41,6 @@ _IN_ROW = 3
 _LEAST_CLOSE = 0.005
 """Smallest weight that two decimals can show."""
 
-_APART = "   "
-"""Between the cell under the cursor and the largest weights of its row."""
-
 MASKED = "masked"
 """Stands for weights that the mask hides: they are zero whatever the head does."""
 
@@ -60,23 +54,36 @@ def weight_readout(
 ) -> str:
     """Name query, key, weight and chance, and the largest weights of the row; for a difference, both weights and it.
 
-    The row's weights are three, counting the weight itself, or as many as fit. Where room is short, tokens are cut to
-    four cells, words become shorter, chance or both weights go, and at last the number stands before bare positions.
+    The row's weights are three, counting the weight itself, or as many as fit. Where room is short, words become
+    shorter, tokens are cut, chance or both weights go, and at last the number stands before bare positions.
 
     Parameters
     ----------
     row : all weights of the query, if they are known.
     """
-    query, key = block.place
-    tokens = query_tokens[query], key_tokens[key]
-    line = _weight_line(block, tokens, width)
-    for largest in () if row is None else _largest_in_row(row, key, key_tokens):
-        shorter = _weight_line(block, tokens, width - cell_len(largest) - len(_APART))
-        is_complete = all(shorter.count(each) == line.count(each) for each in ('"', "chance", "…"))
-        ways = [f"{shorter}{_APART}{largest}"] * is_complete + [_short_line(block, tokens, largest)]
-        if fitting := [way for way in ways if cell_len(way) <= width]:
-            return fitting[0]
-    return line
+    (query, key), chance = block.place, ""
+    number = both = close = MASKED
+    if block.pair is not None and not block.is_masked:
+        number = _write_difference(block.largest)
+        both = f"{' to '.join(map(write_weight, block.pair))}  {number}"
+    elif not block.is_masked:
+        number = both = write_weight(block.largest)
+        close = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else number
+        if block.chance is not None:
+            both, chance = f"{number}  chance {write_weight(block.chance)}", f"  chance {block.chance:.2f}"
+
+    asked, read = query_tokens[query], key_tokens[key]
+    full = f"query {query} {short_token(asked)} → key {key} {short_token(read)}  {both}"
+    brief, cut = (f"q {query} {short_token(asked, most)} → k {key} {short_token(read, most)}" for most in (12, 4))
+    least = cell_len(f"query {query} → key {key}  {both}") + _EASY * (both != number)
+    ways = list[str]()
+    for largest in (*(() if row is None else _largest_in_row(row, key, key_tokens)), ""):
+        end = f"   {largest}" * bool(largest)
+        ways += [f"{full}{end}"] * (not width or width - cell_len(end) >= least) + [f"{brief}  {both}{end}"]
+        ways += [f"{brief}  {close}  {largest}{chance}"] * bool(largest)
+    ways += [f"{cut}  {both}", f"{brief}  {number}", f"{cut}  {number}"]
+    bare = *(f"{numbers}  q {query} k {key}" for numbers in (both, number)), f"{number} q{query} k{key}"
+    return first_fitting(width, *ways, *bare)
 
 
 def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -> Iterator[str]:
@@ -89,38 +96,11 @@ def _largest_in_row(row: NDArray[np.float32], key: int, tokens: Sequence[str]) -
         yield f"{'then' if is_here else '⏎'} {'  '.join(names[:count])}"
 
 
-def _short_line(block: PooledBlock, tokens: tuple[str, str], largest: str) -> str:
-    (query, key), number, chance = block.place, MASKED, ""
-    if not block.is_masked:
-        number = f"{block.largest:.2f}" if block.largest >= _LEAST_CLOSE else write_weight(block.largest)
-        chance = "" if block.chance is None else f"  chance {block.chance:.2f}"
-    asked, read = map(short_token, tokens)
-    return f"q {query} {asked} → k {key} {read}  {number}  {largest}{chance}"
-
-
-def _weight_line(block: PooledBlock, tokens: tuple[str, str], width: int) -> str:
-    query, key = block.place
-    if block.is_masked:
-        number = both = MASKED
-    elif block.pair is not None:
-        number = _write_difference(block.largest)
-        both = f"{' to '.join(map(write_weight, block.pair))}  {number}"
-    else:
-        number = write_weight(block.largest)
-        both = number if block.chance is None else f"{number}  chance {write_weight(block.chance)}"
-    lines = (
-        _put_tokens((f"query {query}", f"→ key {key}", f" {both}"), tokens, width, _EASY * (both != number)),
-        *(_put_tokens((f"q {query}", f"→ k {key}", f" {numbers}"), tokens, width) for numbers in (both, number)),
-    )
-    bare = *(f"{numbers}  q {query} k {key}" for numbers in (both, number)), f"{number} q{query} k{key}"
-    return first_fitting(width, *filter(None, lines), *bare)
-
-
 def block_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int) -> str:
     """Name a block's largest weight, chance, mean and sum, its queries and keys, and the place of the largest.
 
-    For differences it is the largest by size, with the weights of both maps, and no sum. Where room is short, chance
-    goes, words become shorter, then all but the largest and the mean go, then the mean, and tokens are cut.
+    For differences it is the largest by size, with the weights of both maps, and no sum. Where room is short, tokens
+    go, then chance, then words become shorter, then all but the largest goes.
     """
     query, key = block.place
     queries, keys = (
@@ -136,11 +116,9 @@ def block_readout(block: PooledBlock, query_tokens: Sequence[str], key_tokens: S
         said = [f"{largest}{each}  {mean}  sum {write_weight(block.total)}" for each in (*chance, "")]
     else:
         said = [f"{largest}  {mean}  {' to '.join(map(write_weight, block.pair))}"]
-    starts = [f"{each}  {places}" for each in said]
-    starts += [f"{largest}  {mean}  {short}", f"{largest}  {short}"]
-    tokens = query_tokens[query], key_tokens[key]
-    lines = [_put_tokens((f"{start}  at {query}", f"→ {key}", ""), tokens, width) for start in starts]
-    return next(filter(None, lines), starts[-1])
+    at = f"  at {query} {short_token(query_tokens[query])} → {key} {short_token(key_tokens[key])}"
+    ways = [f"{each}  {places}{end}" for each in said for end in (at, "")]
+    return first_fitting(width, *ways, f"{largest}  {mean}  {short}", f"{largest}  {short}")
 
 
 def largest_weights(
@@ -181,10 +159,10 @@ def largest_weights(
     return line if cell_len(line) <= width or not order else f"{begin} {order[0]} {weights[order[0]]:.3f}"
 
 
-def short_token(token: str) -> str:
-    """Quote a token, and cut a long one."""
+def short_token(token: str, most: int = 12) -> str:
+    """Quote a token, of which at most so many cells are shown."""
     shown = escape_text(token)
-    return f'"{fit(shown, 12).rstrip() if len(shown) > 12 else shown}"'
+    return f'"{fit(shown, most).rstrip() if cell_len(shown) > most else shown}"'
 
 
 def number_readout(column: str, value: float, chance: float | None, width: int) -> str:
@@ -237,21 +215,18 @@ def row_readout(row: Mapping[str, Cell], column: str, say: Callable[[int], str],
 
     Parameters
     ----------
-    say : describes the cell in a number of characters. Where it leaves out the column's name, the row comes before
-        digits, but not before chance.
+    say : describes the cell in a number of characters.
 
     Examples
     --------
     >>> row, say = {"layer": 1, "head": "0"}, lambda width: number_readout("entropy", 0.43, 2.0, width)
     >>> [row_readout(row, "entropy", say, width) for width in (34, 33, 22)]
-    ['L1H0  entropy 0.4300  chance 2.000', 'entropy 0.4300  chance 2.000', 'L1H0  0.43 chance 2.00']
+    ['L1H0  entropy 0.4300  chance 2.000', 'L1H0  0.4300  chance 2.000', 'L1H0  0.43 chance 2.00']
     """
     name, said = "" if column in _NAMING else row_name(row), say(width)
-    beside = f"{name}  " if name else ""
-    if not name or cell_len(beside + said) <= width or column in said:
-        return first_fitting(width, beside + said, said)
-    least = say(max(width - cell_len(beside), 1))
-    return first_fitting(width, *([beside + least] if "chance" in least or "chance" not in said else []), said)
+    if not name:
+        return said
+    return first_fitting(width, f"{name}  {said}", f"{name}  {say(max(width - cell_len(name) - 2, 1))}", said)
 
 
 def measure_readout(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
@@ -268,43 +243,19 @@ def measure_readout(name: str, value: float, chance: float | None, place: str, l
     >>> measure_readout("L0H0", 0.4229, 0.02959, "3/32", "", 24)
     'L0H0 0.423 chance 0.030'
     """
-    brief, ways = name.rpartition(" ")[2], list[str]()
-    if chance is None:
-        pairs = [(short_number(value), "")]
-    else:
-        pairs = [(short_number(value), f"chance {brief_number(chance, 3)}")]
-        pairs += [(fit_number(value, digits), f"chance {fit_number(chance, digits)}") for digits in _FEW]
+    brief, number = name.rpartition(" ")[2], short_number(value)
+    starts, close = [f"{name} = {number}"], [f"{brief} {number}  {place}"]
+    if chance is not None:
+        said = f"chance {brief_number(chance, 3)}"
+        starts = [f"{name} = {number}  {said}"]
         if value > 0 and chance > 0 and math.isfinite(ratio := value / chance):
             times = f"{ratio:.2f}" if 0.1 <= ratio < 10 else brief_number(ratio)
-            whole = f"{name} = {short_number(value)}  {times} × {pairs[0][1]}  # {place}"
-            ways += [f"{whole}  {label}".rstrip(), whole]
-    for number, beside in pairs:
-        after, close = (f"{gap}{beside}" * bool(beside) for gap in ("  ", " "))
-        ways += [
-            f"{name} = {number}{after}  # {place}  {label}",
-            f"{name} = {number}{after}  # {place}",
-            f"{name} = {number}{after}  {place}",
-            f"{brief} {number}{close}  {place}",
-            f"{brief} {number}{close} {place}",
-            f"{brief} {number}{close}",
-        ]
-    number = pairs[0][0]
-    return first_fitting(width, *(way for way in ways if "…" not in way), f"{brief} {number}", number)
-
-
-def _put_tokens(parts: tuple[str, str, str], tokens: tuple[str, str], width: int, least: int = _SHORTEST_TOKEN) -> str:
-    """Put a quoted query and key between the parts of a line, cut if they are too long, the longer one first.
-
-    Where too little or less than ``least`` is left for both, the line is empty.
-    """
-    asked, read = map(escape_text, tokens)
-    short, longer = sorted(map(cell_len, (asked, read)))
-    room = width - cell_len('{} "" {} "" {}'.format(*parts).rstrip())
-    if room < max(least, min(short, _SHORTEST_TOKEN) + min(longer, _SHORTEST_TOKEN)):
-        return ""
-    longest = max(room - short, room // 2)
-    asked, read = (fit(token, min(cell_len(token), longest)) for token in (asked, read))
-    return f'{parts[0]} "{asked}" {parts[1]} "{read}" {parts[2]}'.rstrip()
+            starts.insert(0, f"{name} = {number}  {times} × {said}")
+        few = (f"{brief} {fit_number(value, digits)} chance {fit_number(chance, digits)}" for digits in _FEW)
+        near = f"{brief} {number} {said}"
+        close = [f"{near}  {place}", near, *(each for each in few if "…" not in each)]
+    ways = [f"{start}  # {place}{end}" for start in starts for end in (f"  {label}".rstrip(), "")]
+    return first_fitting(width, *ways, *close, f"{brief} {number}", number)
 
 
 def write_weight(value: float) -> str:
@@ -350,8 +301,4 @@ def explain_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = Fa
     has_none = all(row.get(each) is None for each in _OF_EIGENVALUES)
     if row.get("head") == "all" and measure in _OF_EIGENVALUES and has_none:
         return "it needs eigenvalues, which are computed for the selected layer"
-    if measure == "ov_copying":
-        return "this stack has no known unembedding, or the eigenvalues are zero within rounding"
-    if measure in _OF_EIGENVALUES:
-        return "undefined: all eigenvalues are zero within rounding"
     return "undefined here"

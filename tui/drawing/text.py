@@ -23,9 +23,6 @@ Textual counts no cell for such a mark, most terminals one (tmux, xterm), others
 _SPACING = "Mc"
 """Unicode's category of spacing marks."""
 
-SEEN = 8
-"""Characters per cell that are looked at from the end of a path: more than enough, but no whole book."""
-
 
 def first_fitting(width: int, *texts: str) -> str:
     """Return the first text that fits into some cells, or else the last; a width of 0 is unlimited.
@@ -124,31 +121,12 @@ def fit_end(text: str, width: int) -> str:
     """
     if cell_len(text) <= width or width <= 0:
         return fit(text, width)
-    return fit("…" + _end_of(text, width - 1), width)
-
-
-def _end_of(text: str, width: int) -> str:
-    kept, used = "", 0
+    kept, used = "", 1
     for cluster, cells in reversed(list(clusters(text))):
         if used + cells > width:
             break
         kept, used = cluster + kept, used + cells
-    return kept
-
-
-def fit_path(path: str, width: int) -> str:
-    """Shorten a path to at most ``width`` cells; the end, which says more, stays.
-
-    Examples
-    --------
-    >>> fit_path("/models/gpt2", 9), fit_path("gpt2", 9)
-    ('…els/gpt2', 'gpt2')
-    """
-    seen = path[-SEEN * max(width, 1) :]  # a whole book may have been pasted
-    end = escape_text(seen)
-    if seen == path and cell_len(end) <= width:
-        return end
-    return "…" + _end_of(end, width - 1) if width > 0 else ""
+    return fit("…" + kept, width)
 
 
 def stack_text(text: str, height: int, width: int) -> list[str]:

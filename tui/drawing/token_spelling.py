@@ -6,9 +6,11 @@ that the model reads as text looks like text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -24,12 +26,6 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 _SIGNS: dict[TokenKind, tuple[str, str]] = {"special": ("«", "»"), "added": ("‹", "›")}
 """Signs before and after a special token, by kind."""
-
-_REACH = 4
-"""Characters after a token, mostly spaces, within which the next one is looked for in the text."""
-
-_UNKNOWN = 32
-"""Added to that for each token that is not found, such as one for an unknown word."""
 
 _MEANINGS: dict[TokenKind, str] = {
     "text": "",
@@ -133,25 +129,15 @@ def token_strip(sentence: Sentence, width: int, *, at: int | None = None) -> Tex
 
 
 def _first(sentence: Sentence, room: int, at: int) -> int:
-    """Choose the first token to show, so that the one at a place of the text is well in view.
+    """Choose the first token to show, so that the one near a place of the text is well in view.
 
-    Places are known as far as tokens spell the text; a token that spells none of it has the place of the one before.
+    Tokens are taken to be as long as their share of the text.
     """
-    last = len(sentence.tokens) - 1
-    used, first = 0, next((place for place, end in enumerate(_ends(sentence)) if end >= at), last)
+    ends = list(accumulate(map(len, sentence.tokens)))
+    first = used = 0
+    if ends:
+        first = min(bisect_left(ends, at * ends[-1] / max(len(sentence.text), 1)), len(ends) - 1)
     while first > 0 and used + cell_len(sentence.tokens[first]) + 3 < room * 3 // 4:
         used += cell_len(sentence.tokens[first]) + 1
         first -= 1
     return first
-
-
-def _ends(sentence: Sentence) -> Iterator[int]:
-    """Yield where each token ends in the text, in characters; one that is not found ends with the one before."""
-    text, end, reach = sentence.text.lower(), 0, _REACH
-    for token, (kind, whole, part) in zip(sentence.tokens, sentence.spellings_along(sentence.tokens), strict=True):
-        if kind != "added" and part <= 1:
-            piece = (whole or token).lower().strip().removeprefix("##")
-            found = text.find(piece, end, end + len(piece) + reach)
-            end = max(end, found + len(piece)) if found >= 0 else end
-            reach = _REACH if found >= 0 else reach + _UNKNOWN
-        yield end

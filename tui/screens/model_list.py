@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 
 from engine.values.display_text import size
 from engine.values.found_models import GONE, FoundModel, Origin
-from tui.drawing.text import escape_text, fit_path
+from tui.drawing.text import escape_text, fit_end
 from tui.widgets.menu import Menu
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -222,13 +222,13 @@ class FoundList(Menu):
 
     def _row_as_typed(self, width: int) -> Text:
         said = " as typed"
-        name = fit_path(self.typed, width - len(said))
+        name = fit_end(escape_text(self.typed), width - len(said)).rstrip()
         return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
         beside = _beside(cells(model), width)
         room = width - cell_len(beside)
-        name = set_cell_size(fit_path(model.name, room - 2 if model.missing else room - 1), room - 1)
+        name = set_cell_size(fit_end(escape_text(model.name), room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
         return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), (beside, "dim"))
 

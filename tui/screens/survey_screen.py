@@ -26,12 +26,11 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import SHORT_LABELS, Head, head_text, parse_head
 from engine.values.views import meaning
-from tui.drawing.measure_map import scale_of
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import SIGNS, Curve
-from tui.drawing.plots import Line as PlotLine
+from tui.drawing.plots import SIGNS, Curve, FurtherCurve
 from tui.drawing.text import escape_text
 from tui.drawing.titles import Part, Title, fact_part
+from tui.drawing.value_scale import scale_of
 from tui.screens.prompt import Prompt, Question
 from tui.state.survey_place import SurveyPlace, head_beside, head_in_layer
 from tui.toolkit.application import notify_copied
@@ -235,21 +234,21 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             return "", ""
         return of_head[-1], _step(shown.checkpoints[since]) if len(of_head) > 1 else ""
 
-    def _lines(self, shown: MeasureOverSteps, head: Head) -> tuple[PlotLine, ...]:
+    def _lines(self, shown: MeasureOverSteps, head: Head) -> tuple[FurtherCurve, ...]:
         """Give the head of the same name in the other models, at the steps of this one."""
         if not self.place.has_all_models:
             return ()
-        lines: list[PlotLine] = []
+        lines: list[FurtherCurve] = []
         for name, other in self.over_steps.items():
             if name != self.place.model and head in other.heads and len(lines) < len(SIGNS):
                 column = other.heads.index(head)
                 by_step = {each.step: float(other.values[row, column]) for row, each in enumerate(other.checkpoints)}
                 alone = by_step[other.checkpoints[0].step] if len(by_step) == 1 else np.nan  # of a model without steps
                 values = np.array([by_step.get(each.step, alone) for each in shown.checkpoints])
-                lines.append(PlotLine(_short(name), values))
+                lines.append(FurtherCurve(_short(name), values))
         return tuple(lines)
 
-    def _write(self, shown: MeasureOverSteps, number: int, at: int, lines: Sequence[PlotLine]) -> None:
+    def _write(self, shown: MeasureOverSteps, number: int, at: int, lines: Sequence[FurtherCurve]) -> None:
         head, measure = shown.heads[number], shown.measure.name
         name, layer = head_text(head, shown.stacks), head_text(head.whole_layer, shown.stacks)
         models = f" · {self.models} models" if self.models > 1 else ""

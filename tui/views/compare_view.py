@@ -21,8 +21,7 @@ from engine.values.table import AnyTable
 from tui.drawing.facts import distance_text
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import Curve
-from tui.drawing.plots import Line as CurveLine
+from tui.drawing.plots import Curve, FurtherCurve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
 from tui.state.maps import map_of
@@ -275,7 +274,7 @@ def _curve_of_heads(
     values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
     count = max(len(each) for each in values)
     chance = chance_curve(front[matrix]) if front else None
-    lines = tuple(CurveLine(name, _pad(each, count)) for name, each in zip(names, values, strict=True))
+    lines = tuple(FurtherCurve(name, _pad(each, count)) for name, each in zip(names, values, strict=True))
     baseline = None if chance is None else _pad(chance, count)
     return Curve(matrix, max(values, key=len), baseline, "", lines, is_drawn=False)
 

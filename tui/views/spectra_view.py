@@ -18,14 +18,14 @@ from engine.values.table import AnyTable
 from tui.drawing.facts import model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
-from tui.drawing.plots import Curve, Line
+from tui.drawing.plots import Curve, FurtherCurve
 from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, fact_part
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
 from tui.toolkit.keys import MEASURING, key_of, shared_key
 from tui.toolkit.messages import Notice
 from tui.views.pane import Pane
-from tui.widgets.line import Line as LineOfText
+from tui.widgets.line import Line
 from tui.widgets.spectra import SpectraView
 
 
@@ -47,7 +47,7 @@ class SpectraPane(Pane):
 
     def __init__(self) -> None:
         self.graph = SpectraView()
-        self.left_out_line = LineOfText(classes="pane-left-out")
+        self.left_out_line = Line(classes="pane-left-out")
         super().__init__(self.graph, self.left_out_line)
         self.left_out_line.display = False
 
@@ -172,5 +172,5 @@ def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
     sigma = spectrum.singular_values
     rank = int(energy_rank(sigma, epsilon))
     summary = f"rank {rank}/{len(sigma)} σ₁ {short_number(float(sigma[0]))}"
-    lines = () if other is None else (Line("other", other.singular_values),)
+    lines = () if other is None else (FurtherCurve("other", other.singular_values),)
     return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines, cut=rank)

@@ -22,10 +22,11 @@ from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, halved_cells, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, MeasureScale, glyphs_of, lay_out_heads
+from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, lay_out_heads
 from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
+from tui.drawing.value_scale import ValueScale, glyphs_of
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.styled_widget import StyledWidget
 from tui.widgets.scroll_area import CellGrid
@@ -79,7 +80,7 @@ class HeadMap(CellGrid):
         self.list_width = _VALUE_WIDTH
         self.grid = NO_HEADS
         self.shown: MeasureMap | None = None
-        self.scale: MeasureScale | None = None
+        self.scale: ValueScale | None = None
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._room: Size | None = None
 
@@ -133,7 +134,7 @@ class HeadMap(CellGrid):
         is_whole = not grid.is_halved and grid.fits(room.width, room.height - 1)
         return grid.width * grid.height if is_whole else 0
 
-    def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
+    def show(self, shown: MeasureMap, scale: ValueScale | None) -> None:
         """Draw a measure; repaint only if it has changed."""
         before = self.shown, self.scale
         self.shown, self.scale = shown, scale
@@ -372,7 +373,7 @@ class Histogram(StyledWidget, can_focus=False):
         line = self._lines[y] if y < len(self._lines) else Strip([])
         return line.adjust_cell_length(self.size.width, blank)
 
-    def _paint(self, shown: MeasureMap, scale: MeasureScale) -> list[Strip]:
+    def _paint(self, shown: MeasureMap, scale: ValueScale) -> list[Strip]:
         rows, ink, value = self.size.height - 1, self._head_map.ink, self._head_map.value
         signs, styles = self._head_map.glyphs, self._head_map.level_styles
         low, high = brief_number(scale.low, _DIGITS), brief_number(scale.high, _DIGITS)

@@ -101,20 +101,19 @@ class Viewport:
         rows, columns = (range(-(-count // self.block)) for count in self.counts)
         return MapWindow(self.block, rows, columns)
 
-    def window_around(self, seen: tuple[range, range] | None, cells: Counts, share: float) -> MapWindow:
-        """Return a window on what is in view and a margin on every side, or on the cursor's surroundings.
+    def window_around(self, first: Counts | None, cells: Counts) -> MapWindow:
+        """Return a window on what is in view and at least half a pane on every side of it.
+
+        It is the same while the view moves by less than a pane.
 
         Parameters
         ----------
-        seen : rows and columns of cells in view; None where they have another size.
+        first : the first row and column in view; None where cells have another size now: those before the cursor.
         cells : rows and columns that the pane has room for.
-        share : the margin, as a share of that room.
         """
-        near = tuple(range(at - count, at + count) for at, count in zip(self.cell(self.block), cells, strict=True))
-        rows, columns = (
-            range(each.start - int(share * count), each.stop + int(share * count))
-            for each, count in zip(seen or near, cells, strict=True)
-        )
+        begin = first or [at - count // 2 for at, count in zip(self.cell(self.block), cells, strict=True)]
+        panes = [(round(at / count), count) for at, count in zip(begin, cells, strict=True)]
+        rows, columns = (range((pane - 1) * count, (pane + 2) * count) for pane, count in panes)
         return MapWindow(self.block, rows, columns).within(*self.counts)
 
 
@@ -212,7 +211,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self.searched = ""
         self._source: MapSource | None = None
         self.key: Hashable = None
-        self._wanted: tuple[Hashable, MapWindow] | None = None
         self._viewport = Viewport()
         self._followed: int | None = None
         """The query whose largest weight the cursor goes to as soon as all its weights have come."""
@@ -325,7 +323,11 @@ class Heatmap(ScrollArea, can_focus=True):
             return None
         painted = self.pooled if source.key == self.key else None
         viewport = self._viewport_on(self._viewport, painted or source)
-        window = viewport.whole_window if source.is_whole else self._window(source, painted, viewport)
+        window = viewport.whole_window
+        if not source.is_whole:
+            is_in_view = painted is not None and painted.window.block == viewport.block
+            first = (self.window[0].start, self.window[1].start) if is_in_view else None
+            window = viewport.window_around(first, self._room(source, max(viewport.block, 2)))
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
             return painted
@@ -335,17 +337,6 @@ class Heatmap(ScrollArea, can_focus=True):
         elif painted is not None:
             self._viewport = viewport
         return answer
-
-    def _window(self, source: MapSource, painted: PooledMap | None, viewport: Viewport) -> MapWindow:
-        """Choose the part to ask for; reuse one that is there, or was asked for, if it covers what is near."""
-        seen = self.window if painted is not None and painted.window.block == viewport.block else None
-        cells = self._room(source, max(viewport.block, 2))
-        near = viewport.window_around(seen, cells, 0.5)
-        parts = [self._wanted[1]] if self._wanted is not None and self._wanted[0] == source.key else []
-        parts += [] if painted is None else [painted.window]
-        window = next((part for part in parts if part.covers(near)), None) or viewport.window_around(seen, cells, 1.0)
-        self._wanted = source.key, window
-        return window
 
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""

@@ -24,9 +24,6 @@ from tui.widgets.scroll_area import CellGrid
 _NARROWEST, _WIDEST = 8, 16
 """Columns per cell at least, and at most."""
 
-_LEAST = 0.005
-"""Least probability of a token that is listed below the likeliest."""
-
 _SHADES = " ░▒▓█"
 """Begin a cell where levels have no colour, smallest first."""
 
@@ -63,8 +60,7 @@ class LensGrid(CellGrid):
     def __init__(self) -> None:
         super().__init__()
         self.shown: LensMap | None = None
-        self._choices = 1
-        self._levels: NDArray[np.uint8] = np.zeros((0, 0, 0), dtype=np.uint8)
+        self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._scale = Levels("linear", 1.0, Ink.COLOUR)
 
     @property
@@ -90,18 +86,16 @@ class LensGrid(CellGrid):
         self.refresh()
 
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells: a line for each token listed, and one for its number if that fits too."""
+        """Choose the size of the cells: a line for the token, and one for its number and a blank one if they fit."""
         shown = self.shown
         if shown is None:
             return
         (width, height), layers = self.size, len(shown.layers)
         self.name_width = 1 + max(map(len, shown.layers))
         across = max(_NARROWEST, min((width - self.name_width) // len(shown.tokens), _WIDEST))
-        lines = max((height - 2) // layers, 1)
-        self._choices = max(1, min(lines // 2, shown.choices))
-        self.cell = across, min(lines, 2 * self._choices + 1)
+        self.cell = across, min(max((height - 2) // layers, 1), 3)
         self._scale = shown.levels(self.ink)
-        self._levels = self._scale.of(shown.values[..., None] if shown.is_signed else shown.probabilities)
+        self._levels = self._scale.of(shown.values)
         spare = max(0, width - self.name_width) % across  # so that the last token can be scrolled to by whole cells
         self.virtual_size = Size(self.name_width + across * len(shown.tokens) + spare, 1 + self.cell[1] * layers)
 
@@ -143,20 +137,18 @@ class LensGrid(CellGrid):
         return text, marked
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
-        """Paint one of the likeliest tokens of each cell, or its number; nothing between two layers."""
+        """Paint the likeliest token of each cell, or its number; nothing between two layers."""
         assert self.shown is not None
-        shown, styles, (layer,) = self.shown, self.level_styles, self.rows_on(line)
-        choice, is_number = divmod(line % self.cell[1], 2)
-        if choice >= self._choices:
+        shown, styles, (layer,), inner = self.shown, self.level_styles, self.rows_on(line), line % self.cell[1]
+        if inner > 1:
             return
         yield Segment(" " * self._tokens_in_view.start * self.cell[0])
         for token in self._tokens_in_view:
-            share = shown.probabilities[layer, token, choice]
-            text = label(shown.choices_at(layer, token)[choice][1])
-            if is_number:
-                text = f"{shown.values[layer, token]:+.2f}" if shown.is_signed and not choice else f"{share:.2f}"
-            level = int(self._levels[layer, token, 0 if shown.is_signed else choice])
-            begin, text = " " if is_number else self._shade(level), text if not choice or share >= _LEAST else ""
+            level = int(self._levels[layer, token])
+            if inner:
+                begin, text = " ", f"{shown.values[layer, token]:{'+' if shown.is_signed else ''}.2f}"
+            else:
+                begin, text = self._shade(level), label(shown.choices_at(layer, token)[0][1])
             is_here = (layer, token) == self.cursor
             style = self.get_component_rich_style("area--cursor") if is_here else styles[min(level, len(styles) - 1)]
             yield Segment(f"{begin}{fit(text, self.cell[0] - 2)} ", style)

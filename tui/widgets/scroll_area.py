@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment, Segments
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.app import App
@@ -67,7 +67,7 @@ class ScrollArea(ScrollView, PlacedBars, StyledWidget, inherit_bindings=False):
     """
 
     def on_mount(self) -> None:
-        """Use the cheap renderer for both scrollbars."""
+        """Draw both scrollbars of whole cells."""
         for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
             bar.renderer = WholeCellBars  # type: ignore[misc]  # declared for the class, that is for all bars
 
@@ -329,13 +329,7 @@ class ItemArea(ScrollArea, can_focus=True):
 
 
 class WholeCellBars(ScrollBarRender):
-    """Draws a scrollbar of whole cells, a horizontal one as three runs; Textual's is one sequence per column."""
+    """Draws scrollbars of whole cells; Textual's have halves, and other signs, at the ends."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
-
-    @classmethod
-    def render_bar(cls, *args: Any, **options: Any) -> Segments:
-        """Draw the bar and join neighbours that look the same."""
-        bar = super().render_bar(*args, **options)
-        return bar if bar.new_lines else Segments(list(Segment.simplify(bar.segments)), new_lines=False)

@@ -23,7 +23,7 @@ from tui.drawing.map_layout import GAP, Tiles, lay_out_tiles
 from tui.drawing.text import fit
 from tui.toolkit.keys import lines_of, paging_bindings
 from tui.toolkit.messages import Notice
-from tui.widgets.scroll_area import ItemArea
+from tui.widgets.scroll_area import ItemArea, least_scroll
 
 
 class SmallMaps(ItemArea):
@@ -172,16 +172,26 @@ class SmallMaps(ItemArea):
     # --- painting
 
     def reveal(self) -> None:
-        """Scroll the map under the cursor into view."""
+        """Scroll the map under the cursor into view; a row of maps with its names comes first."""
         if self.cursor is not None and self.cursor < self._tiles.count and self.maps:
-            top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
-            self.scroll_at_once(0, top)
+            (_, line), (_, pitch) = self._tiles.origin(self.cursor), self._tiles.pitch
+            top = -(-self.scroll_offset.y // pitch) * pitch
+            self.scroll_at_once(0, least_scroll(top, self._whole_rows, range(line, line + pitch)))
+
+    @property
+    def _whole_rows(self) -> int:
+        """Lines of the rows of maps that are whole in view."""
+        pitch = self._tiles.pitch[1]
+        return max(self.size.height // pitch, 1) * pitch
 
     def _measure(self) -> None:
         """Set the size of what can be scrolled."""
         if self.maps:
-            width = self._tiles.columns * self._tiles.pitch[0] - GAP
-            self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
+            (across, down), height = self._tiles.pitch, self.size.height
+            lines = self._tiles.rows * down
+            # The last row can be the lowest one that is whole in view.
+            height = lines if lines <= height else max(lines, lines - self._whole_rows + height)
+            self.virtual_size = Size(self._tiles.columns * across - GAP, height)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute the levels once for all of them."""

@@ -26,17 +26,17 @@ from tui.drawing.plots import (
     SIGNS,
     Curve,
     Grid,
-    Span,
     choose_grid,
     draw_plot,
     index_at,
     index_line,
     read_value,
     row_of,
-    span_of,
+    scale_of_curve,
     ticks_of,
 )
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
+from tui.drawing.value_scale import ValueScale
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
 from tui.widgets.plot_area import PlotArea
@@ -99,7 +99,7 @@ class SpectraView(PlotArea, can_focus=True):
         self._message = ""
         self._room = Size(0, 0)
         self._grid: Grid | None = None
-        self._spans: list[Span] = []
+        self._scales: list[ValueScale] = []
         self._ticks: list[tuple[float, ...]] = []
         self._label_width = 0
         self._painted: dict[int, list[Strip]] = {}
@@ -227,9 +227,9 @@ class SpectraView(PlotArea, can_focus=True):
 
     def _draw(self) -> None:
         """Choose the ranges of values, and numbers for the axes, which take the same width in all plots."""
-        self._spans = [span_of(curve, self.scale) for curve in self._curves]
+        self._scales = [scale_of_curve(curve, self.scale) for curve in self._curves]
         rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
-        self._ticks = [ticks_of(span, rows) for span in self._spans]
+        self._ticks = [ticks_of(scale, rows) for scale in self._scales]
         self._label_width = max((len(brief_number(tick, 3)) for each in self._ticks for tick in each), default=0)
         self.refresh()
 
@@ -268,14 +268,14 @@ class SpectraView(PlotArea, can_focus=True):
 
     def _plot_lines(self, number: int, area: Region) -> Iterator[Iterable[Segment]]:
         """Paint a plot: its words, the rows of its curve beside an axis, and the numbers of its values."""
-        curve, span, rows, left = self._curves[number], self._spans[number], rows_of(area.height), self._left(area)
+        curve, scale, rows, left = self._curves[number], self._scales[number], rows_of(area.height), self._left(area)
         label = self.get_component_rich_style("plot--label")
         is_selected = number == self._selected
         name = self.get_component_rich_style("spectra--name-cursor" if is_selected else "spectra--name")
-        yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, span, area)}", label)
+        yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, scale, area)}", label)
         cursor, across = self._at if is_selected else None, self._across(area)
-        plot = draw_plot(curve, span, across, rows, baseline=self.has_baseline, cursor=cursor)
-        ticks = {row_of(tick, span, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
+        plot = draw_plot(curve, scale, across, rows, baseline=self.has_baseline, cursor=cursor)
+        ticks = {row_of(tick, scale, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
         for row in range(rows):
             yield self.paint_row(f"{ticks.get(row, '│'):>{left}}" if left else "", plot, row)
         yield (Segment(f"{'':{left}}{index_line(len(curve.values), across)}", label),)
@@ -287,8 +287,8 @@ class SpectraView(PlotArea, can_focus=True):
     def _across(self, area: Region) -> int:
         return max(area.width - self._left(area) - 1, 0)
 
-    def _words(self, curve: Curve, span: Span, area: Region) -> str:
-        span_text = "" if self._left(area) else f"{brief_number(span.foot, 3)}…{brief_number(span.top, 3)} "
+    def _words(self, curve: Curve, scale: ValueScale, area: Region) -> str:
+        span_text = "" if self._left(area) else f"{brief_number(scale.low, 3)}…{brief_number(scale.high, 3)} "
         words = span_text + curve.summary
         room = max(area.width - len(curve.matrix) - 4, 0)
         while cell_len(words) > room and (fewer := words.split(" "))[2:]:

@@ -7,8 +7,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import NOTHING, Curve, Span, column_of, draw_plot, row_of, ticks_of
+from tui.drawing.plots import NOTHING, Curve, column_of, draw_plot, row_of, ticks_of
 from tui.drawing.text import escape_text, write_apart
+from tui.drawing.value_scale import ValueScale
 from tui.widgets.plot_area import PlotArea
 
 
@@ -39,10 +40,10 @@ class StepCurve(PlotArea):
         if self._curve is not None and rows > 0:
             finite = self._curve.finite
             low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
-            span = Span(high - low, 0.0)
-            ticks = (high, low) if low < 0 else ticks_of(span, max(rows // 2, 2)) or (0.0,)
-            self._ticks = {row_of(each - low, span, rows): brief_number(each, 3) for each in ticks}
-            self._drawn = draw_plot(self._curve.above(low), span, self._room, rows, cursor=self._cursor)
+            scale = ValueScale(low, high if high > low else 1.0)
+            ticks = ticks_of(scale, max(rows // 2, 2))
+            self._ticks = {row_of(each, scale, rows): brief_number(each, 3) for each in ticks}
+            self._drawn = draw_plot(self._curve, scale, self._room, rows, cursor=self._cursor)
         return super().render_lines(crop)
 
     @property

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -17,9 +16,9 @@ from textual.geometry import Size
 
 from tui.drawing.cells import merged_cells
 from tui.drawing.levels import NOT_FINITE, levels_between
-from tui.drawing.measure_map import MeasureScale, glyphs_of
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import write_apart
+from tui.drawing.value_scale import FloatArray, ValueScale, glyphs_of
 from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
@@ -28,8 +27,6 @@ _WIDEST, _HIGHEST = 6, 3
 
 _NOTHING = 1e-6
 """Of the largest value: what is smaller is written as zero in the legend."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +44,7 @@ class StepValues:
     rows: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     values: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    scale: MeasureScale | None = None
+    scale: ValueScale | None = None
 
 
 class StepMap(CellGrid):
@@ -174,12 +171,12 @@ class StepMap(CellGrid):
         signs = "".join(self._glyphs(scale, 1))
         return levels_between(brief_number(low, 3), self._styles(scale), signs, brief_number(scale.high, 3))
 
-    def _glyphs(self, scale: MeasureScale, width: int) -> tuple[str, ...]:
+    def _glyphs(self, scale: ValueScale, width: int) -> tuple[str, ...]:
         """Return what is written in a cell of each level; without signs the lowest is blank, as no cell is missing."""
         lowest, *others = glyphs_of(self.ink, width, scale.is_signed)
         return (lowest if scale.is_signed else " " * width, *others)
 
-    def _styles(self, scale: MeasureScale) -> tuple[Style, ...]:
+    def _styles(self, scale: ValueScale) -> tuple[Style, ...]:
         """Return the style of each level; without signs the lowest, which is invisible, is left out."""
         styles = self.styles_of_levels(is_signed=scale.is_signed)
         return styles if scale.is_signed or len(styles) == 1 else styles[1:]

@@ -75,9 +75,6 @@ MEASURED = 300
 LEAST = 5
 """Width below which the rest of a column is not worth showing."""
 
-LOW = 8
-"""Lines of a table below which column names take one line each."""
-
 NARROW_NAME = 5
 """Least width of the columns that name the row, where they give way to others."""
 
@@ -278,7 +275,7 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))
 
 
-def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
+def fit_columns(columns: Columns, room: int) -> Columns:
     """Save room where not all columns fit.
 
     Tokens and texts are cut, and so are the names of rows if the first column beside them would be. Titles wider than
@@ -288,14 +285,11 @@ def fit_columns(columns: Columns, room: int, lines: int = LOW) -> Columns:
     ----------
     columns : as wide as they need.
     room : cells of a line; 0 if unknown, as before a table is shown.
-    lines : of the table; in a low one, titles take one line unless two show more columns.
     """
     if not room or columns.starts[-1] <= room:
         return columns
     allowed = [max(needed, SHORT_NAME) for needed in columns.cells]
-    on_one = tuple(("", f"{upper} {lower}".strip()) for upper, lower in columns.titles)
-    first = (on_one,) if lines < LOW else ()
-    ways = [_save_room(columns, over, room) for over in (*first, columns.titles, titles(columns.names, allowed))]
+    ways = [_save_room(columns, over, room) for over in (columns.titles, titles(columns.names, allowed))]
     return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, way.cells))))
 
 

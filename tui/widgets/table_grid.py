@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,10 +26,7 @@ from tui.toolkit.keys import lines_of, paging_bindings
 from tui.toolkit.messages import Notice
 from tui.widgets.scroll_area import ScrollArea, least_scroll
 from tui.widgets.table_columns import Columns, fit_columns
-from tui.widgets.table_rows import Arrangement, TableRequest, arrange
-
-AT_ONCE = 2000
-"""Rows up to which filtering and sorting take milliseconds; more are arranged in a thread."""
+from tui.widgets.table_rows import TableRows
 
 NO_ROWS = "no rows yet"
 """Message of a key that needs a row."""
@@ -96,8 +92,7 @@ class TableGrid(ScrollArea, can_focus=True):
         self.leads: Callable[[], str] = lambda: "head"
         self.is_moved = False
         self._columns = Columns()
-        self._shown = Arrangement()
-        self._wanted = self._shown.wanted
+        self._shown = TableRows()
         self._place: int | None = None
         """The row to which the cursor returns once a filter or a message no longer hides it."""
         self._shape: tuple[tuple[str, ...], int] = ((), 0)
@@ -112,12 +107,12 @@ class TableGrid(ScrollArea, can_focus=True):
     @property
     def all_columns(self) -> tuple[str, ...]:
         """Names of all columns."""
-        return self._shown.wanted.names
+        return self._shown.names
 
     @property
     def rows(self) -> Sequence[Row]:
         """All rows with all columns, in their original order."""
-        return self._shown.wanted.rows
+        return self._shown.rows
 
     @property
     def order(self) -> Sequence[int]:
@@ -127,12 +122,7 @@ class TableGrid(ScrollArea, can_focus=True):
     @property
     def sort(self) -> tuple[str, bool] | None:
         """The column that sorts the rows, and whether the largest come first; None for the original order."""
-        return self._wanted.sort
-
-    @property
-    def is_arranged(self) -> bool:
-        """Whether the latest filter and order are on the screen; with many rows that takes a moment."""
-        return self._shown.wanted is self._wanted
+        return self._shown.sort
 
     @property
     def place(self) -> int | None:
@@ -148,7 +138,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def row(self) -> Row | None:
         """The row under the cursor with the visible columns."""
         row = self.whole_row
-        return None if row is None else tuple(row[place] for place in self._shown.wanted.places)
+        return None if row is None else tuple(row[place] for place in self._shown.places)
 
     @property
     def column(self) -> str:
@@ -211,13 +201,19 @@ class TableGrid(ScrollArea, can_focus=True):
         elif self._shape != (names, len(rows)):
             self._place = None
         self._shape = names, len(rows)
-        self._request(TableRequest(names, rows, places, frozen, kept_by, sort, columns))
+        shown = self._shown
+        if columns is None and rows is shown.rows and (places, frozen) == (shown.places, shown.frozen):
+            columns = shown.columns
+        elif columns is None:
+            by_column = ([row[place] for row in rows] for place in places)
+            columns = Columns.of(tuple(names[place] for place in places), by_column, frozen, self.text)
+        self._arrange(TableRows(names, rows, places, frozen, kept_by, sort, columns))
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the rows."""
         if message != self.message or self.rows:
             self._place = self.place if self._place is None else self._place
-            self._request(replace(self._wanted, rows=(), kept_by=None))
+            self._arrange(replace(self._shown, rows=(), kept_by=None))
             self.message = message
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -225,7 +221,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def narrow(self, kept_by: Filter | None) -> None:
         """Show the rows that a filter leaves, or all; the cursor stays on its row if that is shown."""
         self._place = self.place if self._place is None else self._place
-        self._request(replace(self._wanted, kept_by=kept_by))
+        self._arrange(replace(self._shown, kept_by=kept_by))
 
     def sort_by(self, column: str) -> None:
         """Sort by a column, largest first; again: smallest first; again: in the original order.
@@ -237,33 +233,20 @@ class TableGrid(ScrollArea, can_focus=True):
         self._place = self.place
         if not self.selects:
             self.is_moved, self._place, self.cursor = False, None, (0, self.cursor[1])
-        self._request(replace(self._wanted, sort=None if is_descending is None else (column, is_descending)))
+        self._arrange(replace(self._shown, sort=None if is_descending is None else (column, is_descending)))
 
-    def _request(self, wanted: TableRequest) -> None:
-        """Arrange a table, a large one in a thread; until that is done the previous one stays."""
-        is_at_work, self._wanted = not self.is_arranged and len(self._wanted.rows) > AT_ONCE, wanted
-        if len(wanted.rows) <= AT_ONCE:
-            self._show_arranged(arrange(wanted, self._shown, self.text))
-        elif not is_at_work:
-            self.run_worker(self._arrange(), group="arranging", exclusive=True)
-
-    async def _arrange(self) -> None:
-        while not self.is_arranged:
-            made = await asyncio.to_thread(arrange, self._wanted, self._shown, self.text)
-            if len(self._wanted.rows) > AT_ONCE:  # else a message or a small table has come since
-                self._show_arranged(made)
-
-    def _show_arranged(self, made: Arrangement) -> None:
+    def _arrange(self, made: TableRows) -> None:
+        """Show a table, with the cursor on its row if that is shown."""
         before, self._shown = self._shown, made
         names, (line, column) = made.columns.names, self.cursor
         if names != before.columns.names:
             if self.column in names:  # only some columns have come or gone
                 column = names.index(self.column)
             else:
-                line, column = 0, min(made.wanted.frozen, max(len(names) - 1, 0))
+                line, column = 0, min(made.frozen, max(len(names) - 1, 0))
                 self.scroll_at_once(0, 0)
-        if made.wanted.kept_by is not before.wanted.kept_by and made.wanted.kept_by is not None:
-            compared = [each for each in names[made.wanted.frozen :] if each in made.wanted.kept_by.columns]
+        if made.kept_by is not before.kept_by and made.kept_by is not None:
+            compared = [each for each in names[made.frozen :] if each in made.kept_by.columns]
             column = names.index(compared[0]) if compared and names[column] not in compared else column
         line = min(line, max(len(made.order) - 1, 0))
         if self._place is not None and self._place in made.order:
@@ -293,7 +276,7 @@ class TableGrid(ScrollArea, can_focus=True):
 
     def _lay_out(self) -> None:
         if not self.message:
-            self._columns = fit_columns(self._shown.columns, self._room, self.size.height)
+            self._columns = fit_columns(self._shown.columns, self._room)
             self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
             self.refresh()
 
@@ -313,7 +296,7 @@ class TableGrid(ScrollArea, can_focus=True):
             return self.message_line(self.message, y, plain)
         if y < self.head:
             style = self.get_component_rich_style("table--head")
-            title = partial(self._columns.title, line=y - self.head, sort=self._shown.wanted.sort)
+            title = partial(self._columns.title, line=y - self.head, sort=self._shown.sort)
             return self._line(title, style, {}).adjust_cell_length(width, style)
         line = y - self.head + self.scroll_offset.y
         if self.why_none and not self.order:
@@ -325,7 +308,7 @@ class TableGrid(ScrollArea, can_focus=True):
         row = self.rows[self.order[line]]
         if self.strikes is not None and self.strikes(row):
             style += Style(strike=True)
-        cells = [row[place] for place in self._shown.wanted.places]
+        cells = [row[place] for place in self._shown.places]
         is_marked = is_current and self.has_focus
         marked = {self.cursor[1]: self.get_component_rich_style("area--cursor")} if is_marked else {}
         return self._line(partial(self._cell, cells, self.text), style, marked).adjust_cell_length(width, style)
@@ -376,7 +359,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def go_to(self, place: int) -> None:
         """Put the cursor on a row by its number in the original order, once it is shown."""
         self._place = place
-        if self.is_arranged and place in self.order:
+        if place in self.order:
             self.put(self.order.index(place), self.cursor[1])
 
     def go_to_column(self, name: str) -> None:

@@ -1,34 +1,33 @@
-"""Filters and sorts the rows of a table, and measures its columns."""
+"""Filters and sorts the rows of a table."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from engine.values.filters import Filter
 from engine.values.table import Cell, Row
 from tui.widgets.table_columns import Columns
-
-STEP = 500
-"""Rows filtered at a time; one call for all would block other threads."""
 
 _SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
 """A number, or the shape of a tensor."""
 
 
 @dataclass(frozen=True)
-class TableRequest:
-    """A table, and which of its rows and columns to show.
+class TableRows:
+    """A table as it stands on the screen.
 
     Attributes
     ----------
+    rows : all of them, with all columns.
     places : numbers of the visible columns, from left to right.
     frozen : how many of them stay at the left.
     kept_by : the filter; None keeps all rows.
     sort : name of the column that sorts the rows, and whether the largest come first; None for the original order.
-    columns : widths of the visible columns; None for what their titles and cells need.
+    columns : the visible ones, as wide as their titles and cells need.
     """
 
     names: tuple[str, ...] = ()
@@ -37,46 +36,17 @@ class TableRequest:
     frozen: int = 0
     kept_by: Filter | None = None
     sort: tuple[str, bool] | None = None
-    columns: Columns | None = None
-
-
-@dataclass(frozen=True)
-class Arrangement:
-    """A table as it stands on the screen.
-
-    Attributes
-    ----------
-    wanted : the request.
-    columns : the visible ones.
-    kept : numbers of the rows that the filter leaves, in the original order.
-    order : the same, sorted.
-    """
-
-    wanted: TableRequest = field(default_factory=TableRequest)
     columns: Columns = field(default_factory=Columns)
-    kept: Sequence[int] = ()
-    order: Sequence[int] = ()
 
-
-def arrange(wanted: TableRequest, before: Arrangement, write: Callable[[Cell], str]) -> Arrangement:
-    """Filter and sort rows and measure columns; reuse what has not changed since the arrangement before."""
-    rows, columns, kept = wanted.rows, before.columns, before.kept
-    shown_before = before.wanted.places, before.wanted.frozen
-    is_known = rows is before.wanted.rows and (wanted.places, wanted.frozen) == shown_before
-    if not is_known:
-        by_column = ([row[place] for row in rows] for place in wanted.places)
-        shown = tuple(wanted.names[place] for place in wanted.places)
-        columns = wanted.columns or Columns.of(shown, by_column, wanted.frozen, write)
-    if wanted.kept_by is None:
-        kept = range(len(rows))
-    elif not is_known or wanted.kept_by is not before.wanted.kept_by:
-        starts, matches = range(0, len(rows), STEP), wanted.kept_by.matches
-        kept = [start + number for start in starts for number in matches(rows[start : start + STEP])]
-    if wanted.sort is None:
-        return Arrangement(wanted, columns, kept, kept)
-    name, is_descending = wanted.sort
-    place = wanted.names.index(name)
-    return Arrangement(wanted, columns, kept, sort_places(kept, [row[place] for row in rows], is_descending))
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """Numbers of the rows that the filter leaves, sorted."""
+        kept = range(len(self.rows)) if self.kept_by is None else self.kept_by.matches(self.rows)
+        if self.sort is None:
+            return kept
+        name, is_descending = self.sort
+        place = self.names.index(name)
+        return sort_places(kept, [row[place] for row in self.rows], is_descending)
 
 
 def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
@@ -87,14 +57,10 @@ def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: boo
     >>> sort_places([0, 1, 2, 3], [2.0, "", 3, "b"], True)
     [3, 2, 0, 1]
     """
-    present = [place for place in places if not _is_missing(cells[place])]
-    absent = [place for place in places if _is_missing(cells[place])]
+    absent = {place for place in places if cells[place] in (None, "") or cells[place] != cells[place]}  # NaN
+    present = [place for place in places if place not in absent]
     present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
-    return present + absent
-
-
-def _is_missing(cell: Cell) -> bool:
-    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
+    return [*present, *(place for place in places if place in absent)]
 
 
 def _sort_key(cell: Cell) -> tuple[bool, float, str]:

@@ -22,15 +22,6 @@ TEXT = "Tom has the blue book and the red book"
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 """Lines, blocks and dots, of plots, maps and boxes."""
 
-LINES = re.compile(r"[\s\u2500-\u257f]*")
-"""What shows how things hang together, such as the tree's guides."""
-
-MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾]*")
-"""What is no letter, number or key; a dot or a colon by itself may be a key."""
-
-BAR_TOP = re.compile("[▁-▇]+")
-"""The uppermost cells of bars, or of the area of chance."""
-
 OURS = set(OWN) - {ANSI}
 """Those that have colours of their own."""
 
@@ -66,18 +57,10 @@ def written(app: Explorer) -> set[tuple[str, Style]]:
 
 
 def faint(theme: str, parts: set[tuple[str, Style]], colours: str) -> Iterator[str]:
-    """Describe what hardly stands out: letters, marks of the cursor, lines, and bars before the area of chance."""
-    drawn = {style.color for text, style in parts if "█" in text}
-    frames = {style.color for text, style in parts if set(text) & set("╭╮╰╯")}
+    """Describe letters that hardly stand out, and marks of the cursor."""
     for text, style in parts:
-        least = 0.0
-        if LINES.fullmatch(text):
-            least = 4.5 if text == "│" and style.color not in frames else 2.0  # between tokens, or around boxes
-        elif BAR_TOP.fullmatch(text) and style.bgcolor in drawn:
-            least = 3.0
-        if (style.reverse or not DRAWN.fullmatch(text)) and "▀" not in text:
-            least = max(least, 3.0 if MARK.fullmatch(text) else 4.5)
-        if least and contrast(style, colours) < least:
+        least = 4.5 if any(map(str.isalnum, text)) else 3.0
+        if (style.reverse or not DRAWN.fullmatch(text)) and "▀" not in text and contrast(style, colours) < least:
             yield f"{theme}: {contrast(style, colours):.2f} {text.strip()!r} {style}"
 
 

@@ -26,7 +26,6 @@ from tests.conftest import TinyModel
 from tests.exporting import attn_tui, written
 from tests.opening import with_config
 from tests.terminal import COMMAND, FIRST_HEAD, PATIENCE, Terminal
-from tests.tui.explorer import explorer, screen_text
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b]0;pwned\x07\x1b[5n\x9b5n\x9d0;pwned\x9c\u202eback\x7f\x01\rover\nend"
 
@@ -147,14 +146,6 @@ def test_the_explorer_sends_only_its_own_control_sequences(hostile: Path, change
         assert terminal.exit_code() == 0
         assert foreign(terminal.output) == []
         assert "]52;c;aGk=" in terminal.text(), "the name is shown"
-
-
-async def test_a_name_with_a_newline_hides_none_of_the_models_facts(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    folder = with_config(folder.rename(folder.with_name("m\nn")), model_type="t\x1bu\tv")
-    async with explorer(str(folder)) as (app, _):
-        facts = screen_text(app).partition("\n")[0]
-    assert "m␊n  t␛u␉v · 2 layers × 4 heads" in facts
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])

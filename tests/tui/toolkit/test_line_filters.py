@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import unicodedata
 
-import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
-from textual.events import Paste
 
-from tests.tui.explorer import explorer, press, screen_text, type_keys
-from tests.tui.painted import NASTY, good_terminal
-from tests.tui.painted_explorer import painted_explorer, stale
+from tests.tui.explorer import explorer, press, type_keys
+from tests.tui.painted import NASTY
 from tui.toolkit.line_filters import SafeCharacters, ascii_cells, safe_cells
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
@@ -36,20 +33,6 @@ def test_characters_that_join_turn_or_move_are_filtered() -> None:
             unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled
         )
         assert (character in line.text) is is_settled, ascii(character)
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-@pytest.mark.parametrize("key", ["i", "B"])
-async def test_joined_emoji_leave_nothing_stale(ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    good_terminal(monkeypatch)
-    async with painted_explorer(size=(40, 24), ascii_only=ascii_only) as (app, pilot):
-        await type_keys(pilot, key)
-        await pilot.pause()
-        for _ in range(5):
-            app.post_message(Paste(f"x{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy"))
-            await pilot.pause(0.02)
-        assert ("x?" if ascii_only else "\U0001f44dy") in screen_text(app)
-        assert list(stale(app)) == []
 
 
 async def test_a_field_keeps_every_part_of_a_joined_emoji() -> None:

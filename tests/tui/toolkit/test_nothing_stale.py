@@ -12,7 +12,6 @@ from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, press, resize, settle, type_keys
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
-from tui.app.start import Start
 
 WALK = (
     *"wljmsM1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
@@ -37,17 +36,6 @@ async def test_nothing_is_stale(size: tuple[int, int], tiny_model: TinyModel, mo
 
 
 TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
-
-
-async def test_the_bar_of_a_restored_tree_is_in_place(tiny_model: TinyModel) -> None:
-    start = Start(str(tiny_model("llama", num_attention_heads=32, num_hidden_layers=3)), is_restoring=True)
-    for keys in (("}", "}", "G"), ()):
-        async with explorer("", start=start) as (app, pilot):
-            await press(pilot, *keys)
-            tree = app.main.tree_widget
-            assert tree.show_vertical_scrollbar
-            assert tree.vertical_scrollbar.position == tree.scroll_y > 0
-            await app.action_quit()
 
 
 @pytest.mark.parametrize("sizes", [((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))])

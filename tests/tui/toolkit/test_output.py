@@ -17,7 +17,7 @@ from textual.screen import UPDATE_PERIOD
 from textual.strip import Strip
 
 from tests.tui.explorer import press
-from tests.tui.painted import HALF, NASTY, TerminalPicture, good_terminal
+from tests.tui.painted import HALF, TerminalPicture, good_terminal
 from tests.tui.painted_explorer import painted_explorer
 from tui.drawing.text import escape_text
 from tui.toolkit.output import Difference, LastFrame
@@ -82,17 +82,6 @@ def test_random_changes_leave_the_picture_of_whole_updates(system: Literal["stan
         whole.write(update.render_segments(console))
         reduced.write(Difference(frame, update).render_segments(console))
         assert reduced.cells == whole.cells
-
-
-@pytest.mark.parametrize("text", [each for each in NASTY if each.isprintable() and each])
-def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
-    frame = LastFrame()
-    before, after = line((f"a{text}aaaa", RED)), line((f"a{text}aaab", RED))
-    whole, reduced = TerminalPicture(), TerminalPicture()
-    whole.write(after.render_segments(CONSOLE))
-    reduced.write(sent(frame, before))
-    reduced.write(sent(frame, after))
-    assert reduced.cells == whole.cells
 
 
 @pytest.mark.parametrize(("size", "of_a_head"), [((80, 24), 12_000), ((160, 50), 40_000)])

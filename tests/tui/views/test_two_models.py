@@ -171,17 +171,3 @@ def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path])
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
         np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
-
-
-async def test_vs_opens_a_second_model_and_takes_it_away(tiny_model: TinyModel, tmp_path: Path) -> None:
-    first, second = tiny_model("llama"), tmp_path / "second"
-    shutil.copytree(first, second)
-    async with explorer(first) as (app, pilot):
-        app.session.change(selected=Head("decoder", 1, 2), pins=(Head("decoder", 0, 1),))
-        vs = f" {first.name} vs {second.name}"
-        await see(pilot, *f":vs {tmp_path}/sec", "tab", "enter", text=vs, selected="L1H2", pinned="L0H1")
-        await see(pilot, *":changes", "enter", view="changes")
-        await see(pilot, *":vs", "enter", no_text=" vs ")
-        await press(pilot, *":vs ./no-such-folder", "enter")
-        assert any("no-such-folder" in each for each in notices(app))
-        assert not app.engine.is_comparing

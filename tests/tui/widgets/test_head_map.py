@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from textual.pilot import Pilot
 
-from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS
 from tests.tui.painted import PaintedApp
 from tui.drawing.levels import Scale
-from tui.drawing.measure_map import MeasureMap, lay_out_heads, scale_of
+from tui.drawing.measure_map import MeasureMap, lay_out_heads
+from tui.drawing.value_scale import scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 
@@ -120,15 +120,6 @@ def test_every_value_is_in_one_bar_of_the_histogram(wanted: Scale) -> None:
             places = scale.bin_of(np.sort(values), bins)
             assert 0 <= places[0] <= places[-1] < bins
             assert (np.diff(places) >= 0).all()
-
-
-def test_ranks_start_at_the_largest_value() -> None:
-    order = {Head("decoder", 0, number): number for number in range(5)}
-    drawn = MeasureMap("ov_energy_rank", order, (3, 9, 3, None, ""))
-    assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
-    assert drawn.numbers == 3
-    assert drawn.known == 4
-    assert [row[3] for row in drawn.table()] == [3, 9, 3, None, None]
 
 
 def test_the_measures_are_the_numeric_columns_of_the_table() -> None:

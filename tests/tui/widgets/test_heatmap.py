@@ -248,20 +248,6 @@ async def test_a_long_map_opens_whole_on_the_log_scale_and_a_short_one_weight_by
         assert app.heatmap.scale == "linear", "a person's choice comes first"
 
 
-async def test_the_mouse_picks_a_block_whose_labels_are_its_first_query_and_key() -> None:
-    shown = attention(200, tokens=[f"t{number}" for number in range(200)])
-    async with heatmap_of(shown, size=(60, 18)) as (app, pilot):
-        lines = [app.picture.line(row) for row in range(18)]
-        assert [line.split()[:2] for line in lines[2:5]] == [["0", "t0"], ["16", "t16"], ["32", "t32"]]
-        edge = lines[2].index("[]")
-        header = ["".join(lines[row][edge + 2 * column :][:2] for row in range(2)).strip() for column in range(13)]
-        assert header == [str(16 * column) for column in range(13)]
-        places = {(edge + 2 * 3 + 1, 2 + 5): (80, 48), (2, 2 + 2): (32, 48), (edge + 2 * 6, 1): (32, 96)}
-        for offset, cursor in places.items():
-            await pilot.click(offset=offset)
-            assert app.heatmap.cursor == cursor
-
-
 async def test_zooming_in_goes_to_the_largest_weight_and_out_to_the_whole() -> None:
     shown = attention(200)
     async with heatmap_of(shown, size=(60, 18)) as (app, pilot):
@@ -335,18 +321,6 @@ async def test_the_cursor_starts_at_the_last_querys_largest_weight_and_stays_whe
             await show(pilot, shown)
             last = len(shown.weights) - 1
             assert app.heatmap.cursor == (last, int(shown.weights[last].argmax())), "anew in another sentence"
-
-
-async def test_enter_goes_to_the_rows_largest_weight() -> None:
-    shown = attention(10)
-    async with heatmap_of(shown) as (app, pilot):
-        app.heatmap.move_to(6, 0)
-        await pilot.press("enter")
-        assert app.heatmap.cursor == (6, int(shown.weights[6].argmax()))
-        assert "then" in app.heatmap.readout(100)
-        assert app.said == []
-        await pilot.press("enter")
-        assert app.said == ["this is the row's largest weight"]
 
 
 async def test_enter_waits_for_the_whole_row_but_not_into_another_sentence() -> None:

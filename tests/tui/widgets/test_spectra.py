@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.painted import PaintedApp, press, resize
-from tui.drawing.plots import Curve, Line
+from tui.drawing.plots import Curve
 from tui.widgets.spectra import SpectraView
 
 
@@ -52,18 +52,6 @@ async def test_chance_can_be_told_from_the_values_and_be_left_out(
         assert all(with_chance[cell][0] != without[cell][0] for cell in changed)
         assert again == with_chance
         assert app.text().replace("\n", "").isascii() == ascii_only
-
-
-async def test_two_lines_chance_and_the_cursor_have_colours_of_their_own() -> None:
-    lines = [Line(name, np.geomspace(top, 0.01, 20)) for name, top in (("a", 8.0), ("b", 1.0))]
-    curve = Curve("QK", lines[0].values, np.full(20, 0.5), "", tuple(lines), is_drawn=False)
-    async with spectra_of([curve]) as (app, pilot):
-        app.theme = "textual-light"
-        await pilot.pause()
-        strips = [segment for strip in app.screen._compositor.render_strips() for segment in strip]
-        dots = [style for text, style, _ in strips if style is not None and set(text) & set("⠉⠒⠤⣀⠁●▲")]
-        assert {style.bgcolor for style in dots} == {app.view.background_colors[1].rich_color}
-        assert len({style.color for style in dots}) == 3 + 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 8), (56, 16), (80, 24), (154, 60)])

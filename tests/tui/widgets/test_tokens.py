@@ -9,7 +9,7 @@ from engine.values.attention import Sentence, Spelling
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, screen_text, settle, until
-from tui.drawing.token_spelling import spell_tokens, token_meaning, token_strip
+from tui.drawing.token_spelling import spell_tokens, token_strip
 
 
 @pytest.mark.parametrize(
@@ -31,38 +31,17 @@ def test_special_tokens_differ_from_the_same_text(model_type: str, text: str, ex
     assert list(labels) == expected.split(" ")
 
 
-def test_the_meaning_of_a_token_names_its_bytes_and_character() -> None:
-    assert token_meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
-    assert token_meaning(Spelling("text"), "the") == ""
-    assert token_meaning(Spelling("added"), "[CLS]") == "not typed"
-
-
-def test_a_decoders_extra_first_token_is_marked_as_added() -> None:
-    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, (Spelling("text"), Spelling("special")))
-    assert [each.kind for each in sentence.spellings_along(("<pad>", "a"))] == ["added", "text"]
-    of_all = sentence.spellings_along(("<pad>", "a", "a", "b"))
-    assert [each.kind for each in of_all] == ["added", "text", "text", "special"]
-
-
-def test_the_strip_counts_and_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
+def test_the_strip_counts_tokens_and_follows_the_cursor() -> None:
+    words = [f" word{number}" for number in range(40)]
     sentence = Sentence(
-        "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
-        tuple(range(16)),
-        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
-         "[UNK]", "word", "<|start|>"),
-        16,
-        (Spelling("added"), *(Spelling("text"),) * 3, *(Spelling("text", " 中", part) for part in (1, 2, 3)),
-         *(Spelling("text"),) * 5, Spelling("special"), Spelling("special"), Spelling("text"), Spelling("special")),
-    )  # fmt: skip
-    for at, token in (
-        (6, "│ cat"), (13, "中₁│中₂│中₃│"), (14, "│文"), (18, " café│"), (27, "│ and"), (34, "«[CLS]»"), (47, "│word"),
-        (55, "start"),
-    ):  # fmt: skip
-        strip = token_strip(sentence, 48, at=at)
-        assert token in strip.plain, at
+        "".join(words), tuple(range(41)), ("[CLS]", *words), 41, (Spelling("added"), *[Spelling("text")] * 40)
+    )
+    for number in (0, 5, 20, 39):
+        strip = token_strip(sentence, 48, at=len("".join(words[: number + 1])))
+        assert f"{words[number]}│" in strip.plain, number
         assert strip.cell_len == 48
-        assert strip.plain.endswith("16 tokens")
-    assert token_strip(sentence, 48).plain.startswith("‹[CLS]›│The│")
+        assert strip.plain.endswith("41 tokens")
+    assert token_strip(sentence, 48).plain.startswith("‹[CLS]›│ word0│")
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
