@@ -195,4 +195,4 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(tiny_model:
         await press(pilot, "down")
         assert shown(pane.title_line).startswith("explain L1H2 query 4")
         await press(pilot, "x", "e", "v")
-        assert written(folder, "*L1H2-q4-k1-explain.csv") == as_exported(pane.table_on_screen())
+        assert written(folder, "*L1H2-explain.csv") == as_exported(pane.table_on_screen())

@@ -14,7 +14,7 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Input
 
-from tests.cli.test_settings import call, configure
+from tests.cli.test_settings import configure
 from tests.conftest import TinyModel
 from tests.documentation import bindings
 from tests.tui.explorer import explorer, foot, key_event, notices, press, screen_text, see, type_keys
@@ -122,10 +122,6 @@ async def test_a_removed_key_does_nothing_and_a_parts_own_key_comes_before_anoth
     config = configure(
         '[keys]\napp.zoom = ""\napp.ranks = []\napp.spectra = "2"\ntree.down = "q"\napp.palette = "ctrl+k"\n'
     )
-    shown = call("config")
-    assert shown.exit_code == 0
-    assert "app.zoom = (no key)" in shown.stdout
-    assert "app.ranks = (no key)" in shown.stdout
     async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         assert not app._notifications
         assert "All room" not in foot(app)

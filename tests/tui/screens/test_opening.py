@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from engine.checkpoints.locate import locate
 from engine.store.history import MOST_MODELS, recent_file, recent_models, remember_model
-from engine.values.found_models import FoundModel, Origin
+from engine.values.found_models import Origin
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
@@ -87,25 +87,15 @@ async def test_paths_are_opened_and_failures_are_said(tiny_copy: TinyModel, monk
     (folder.parent / "another").mkdir()
     monkeypatch.chdir(folder.parent)
     async with opening_screen() as (app, pilot, screen):
-        screen.field.value = "./an"
-        await type_keys(pilot, "tab")
-        await until(pilot, lambda: screen.field.value == "./another/")
-        await until_shown(pilot, "the folder ./another/ holds no model")
-        (folder.parent / "model.py").write_text("")
-        await put(pilot, screen, "./model.py", "./model.py is a file; give the folder with config.json")
-        await put(pilot, screen, "./", "./ holds no model; tab completes: another gpt2-copy")
-        screen.field.value = "./another/"
-        await type_keys(pilot, "enter")
-        await until_shown(pilot, "give a folder written by save_pretrained")
-        assert screen.focused is screen.field
-        await put(pilot, screen, "./nowhere/at/all", "./nowhere/at/all is neither a path here nor a Hub id")
-        await type_keys(pilot, "enter")
-        await until_shown(pilot, "there is no folder")
-        screen.field.value = "./gp"
-        await type_keys(pilot, "tab")
-        await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
-        await type_keys(pilot, "tab")
-        assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
+        for wrong, said in (
+            ("./another/", "give a folder written by save_pretrained"),
+            ("./none", "there is no folder"),
+        ):
+            await put(pilot, screen, wrong, f"Enter opens {wrong}")
+            await type_keys(pilot, "enter")
+            await until_shown(pilot, said)
+            assert screen.focused is screen.field
+        await put(pilot, screen, "./gpt2-copy", "Enter opens ./gpt2-copy")
         await press(pilot, "enter")
         assert app.main.stores is not None
     assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
@@ -179,39 +169,30 @@ async def test_a_full_name_is_opened_and_a_fragment_searches(
             is_listed = typed == "org/gpt2-xl"
             await until(pilot, partial(lambda wanted: ("as typed" in screen_text(app)) == wanted, not is_listed))
         await type_keys(pilot, "end", "ctrl+u", *"medium", "up")
-        await until_shown(pilot, "medium is not on this machine: Enter downloads it from the Hub")
-
-
-async def test_tab_completes_names_and_then_goes_to_the_list() -> None:
-    async with opening_screen() as (app, pilot, screen):
-        screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
-        await type_keys(pilot, *"org/")
-        await until(pilot, lambda: "as typed" not in screen_text(app))
-        await type_keys(pilot, "t")
-        await until_shown(pilot, "Enter downloads it from the Hub; tab completes: org/tiny-")
-        await type_keys(pilot, "ctrl+u", "O", "r", "tab")
-        await until(pilot, lambda: screen.field.value == "org/tiny-")
-        await type_keys(pilot, "o", "tab")
-        await until(pilot, lambda: screen.field.value == "org/tiny-one")
-        assert screen.focused is screen.field
-        await type_keys(pilot, "tab")
-        await until(pilot, lambda: screen.focused is screen.list)
-        await type_keys(pilot, "slash", *"/tmp")
-        await until(pilot, lambda: screen.field.value == "/tmp")  # a slash in the list starts a new search
+        await until_shown(pilot, "medium is not listed: Enter opens a folder of that name, or downloads it")
+        assert screen.list.name_chosen == "medium"
+        await type_keys(pilot, "down", "ctrl+p", "ctrl+n")
+        await until_shown(pilot, "Enter opens org/gpt2-medium")
+        assert screen.list.name_chosen == "org/gpt2-medium"
 
 
 async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: FakeHub, tiny_model: TinyModel) -> None:
     async with opening_screen((40, 12)) as (app, pilot, _):
         await until_shown(pilot, "the Hub cache is empty; type an id, such as gpt2")
+        assert "the Hub cache is empty" in screen_text(app)
+        await type_keys(pilot, "d")
+        await until(pilot, lambda: "the Hub cache is empty" not in screen_text(app))
     hub.add("org/tiny", tiny_model("gpt2"))
     locate("org/tiny")
     async with opening_screen() as (app, pilot, _):
-        heading, row = (screen_text(app).splitlines()[line_of(app, each)] for each in ("L × H", "org/tiny"))
-        assert heading.index("model") == row.index("org/tiny")
-        assert heading.index("last used") == row.index("just now")
-        before = app.theme
-        await type_keys(pilot, "ctrl+t")
-        await until(pilot, lambda: app.theme != before)
+        for size in ((80, 24), (160, 50)):
+            await pilot.resize_terminal(*size)
+            await until_shown(pilot, "L × H")
+            assert "the Hub cache is empty" not in screen_text(app)
+            heading, row = (screen_text(app).splitlines()[line_of(app, each)] for each in ("L × H", "org/tiny"))
+            assert heading.index("model") == row.index("org/tiny")
+            assert heading.index("size") + len("size") == row.index(" kB") + len(" kB")
+            assert heading.index("type") == row.index("gpt2")
 
 
 async def test_pasted_paths_and_addresses_are_opened(hub: FakeHub, tiny_model: TinyModel) -> None:
@@ -219,10 +200,8 @@ async def test_pasted_paths_and_addresses_are_opened(hub: FakeHub, tiny_model: T
     locate("org/tiny")
     folder = tiny_model("gpt2")
     pasted = {
-        f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
-        f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "is a file; give the folder",
-        "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
-        "https://huggingface.co/datasets/a/b": "neither a path here",
+        f'"{folder}"': f"opens {folder}", f"file://{folder}": f"opens {folder}",
+        "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not listed",
     }  # fmt: skip
     async with opening_screen((200, 24)) as (app, pilot, screen):
         for typed, said in pasted.items():

@@ -11,11 +11,10 @@ import pytest
 from engine.store import history as store_module
 from engine.store.history import SentenceStore, history_file
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, notices, press, screen_text, see, settle, shown_map, type_keys, until
+from tests.tui.explorer import explorer, notices, press, screen_text, see, settle, shown_map, type_keys
 from tui.app import explorer as module
 from tui.app.explorer import OPENING_SENTENCE
 from tui.app.start import Start
-from tui.screens.sentences_screen import SentencesScreen
 
 
 def test_the_file_keeps_sentences_and_bears_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,20 +108,6 @@ async def test_a_read_sentence_is_shown_again_or_forgotten_by_its_line_in_the_li
         assert "a dog" not in screen_text(app)
         await press(pilot, "k", "colon", "escape")
         assert list(app.sentences.newest_first) == ["the cat sat", "on the mat"]
-
-
-async def test_escape_goes_back_from_a_search_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
-        await type_keys(pilot, "S", "slash", *"zzz")
-        await until(pilot, lambda: "no sentence holds zzz; esc goes back" in screen_text(app))
-        await type_keys(pilot, "escape")
-        await until(pilot, lambda: "the cat" in screen_text(app))
-        assert isinstance(app.screen, SentencesScreen)
-        assert app.focused is app.screen._list
-        await type_keys(pilot, "escape")
-        assert len(app.screen_stack) == 1
-        await type_keys(pilot, "i", "ctrl+r", "z", "escape")
-        assert app.main.sentence_input.has_focus, "which is where one came from"
 
 
 async def test_views_of_a_sentence_stay_when_another_is_read(tiny_model: TinyModel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
@@ -91,33 +92,23 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel)
         assert (pane.keys.display, pane.queries.display) == (True, True)
 
 
-async def test_keys_copy_the_token_its_row_or_the_table_and_write_it(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+@pytest.mark.parametrize(("model", "head"), [("bert", "encoder.L1H2"), ("t5", "cross.L1H3")])
+async def test_keys_copy_the_weight_the_querys_row_or_the_map_and_write_it(
+    tiny_model: TinyModel, folder: Path, model: str, head: str
+) -> None:
+    async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
         await press(pilot, "T")  # there is nothing to copy before the weights have come
-        await press(pilot, "l", "l", "unbound:text.turn", "l", "unbound:app.copy_view")
+        await press_slowly(pilot, "l", "l", "y")
         lines = lines_of(app)
         assert copied(app) == [[str(lines.row[lines.key].item())]]
         await press_slowly(pilot, "Y")
         assert copied(app) == [[str(weight) for weight in lines.row.tolist()]]
         await press_slowly(pilot, "unbound:app.copy_view")
         names, *rows = copied(app)
-        for here in (lines.query_tokens[lines.query], lines.key_tokens[lines.key]):
-            await press_slowly(pilot, "y")
-            ((token, weight),) = copied(app)
-            assert (token, np.float32(weight)) == (here, lines.row[lines.key])
-            await press_slowly(pilot, "Y")
-            (line,) = copied(app)
-            assert line in rows
-            row = dict(zip(names, line, strict=True))
-            assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
-            await press_slowly(pilot, "unbound:text.turn")
         await press_slowly(pilot, "e", "v")
-    table = written(folder, "*L1*text.csv")
-    keys, queries = table[: len(lines.row)], table[len(lines.row) :]
-    assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
-    assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
-    assert [row["kind"] for row in queries] == ["added", *["text"] * (len(queries) - 1)]
-    assert (table[0]["stack"], table[0]["layer"], table[0]["head"]) == ("cross", "1", "3")
+    own = [row for row in rows if row[names.index("query")] == str(lines.query)]
+    assert [float(row[names.index("weight")]) for row in own] == lines.row.tolist()
+    assert len(written(folder, "*L1*attention.csv")) == len(rows) == len(lines.row) * len(lines.column)
 
 
 def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:

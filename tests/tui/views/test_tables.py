@@ -98,7 +98,7 @@ async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_c
         await press(pilot, "unbound:table.fold")
         assert rows(shown_table(app)) == plain
     for name, options in (("L1H2", ["--head", "L1H2"]), ("all", [])):
-        file = folder / f"{model.name}-{name}-directions.csv"
+        file = folder / f"{model.name}-{name}-folded-directions.csv"
         assert file.read_bytes() == run(model, "directions", *options, "--fold-norm").stdout_bytes
 
 
