@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -155,10 +156,13 @@ class MeasureReader:
         read, all : numbers of files.
         """
         places = folder.files.get(self.measure.table, {})
-        written = {checkpoint: place.stat().st_mtime_ns for checkpoint, place in places.items()}
+        written: dict[CheckpointName, int] = {}
+        for checkpoint, place in places.items():
+            with suppress(FileNotFoundError):  # a person may remove it after it was listed
+                written[checkpoint] = place.stat().st_mtime_ns
         with self._lock:
             self._known = {each: known for each, known in self._known.items() if written.get(each) == known[0]}
-            spread = _spread([each for each in places if each not in self._known])
+            spread = _spread([each for each in written if each not in self._known])
         for start in range(0, len(spread), FILES):
             some = spread[start : start + FILES]
             with self._lock:

@@ -182,6 +182,7 @@ class ExportFiles:
             "folded" * ("fold_norm" in options and shown.folds),
             f"without-{named}" * bool(is_off and heads),
             "by-mean" * bool(is_off and shown.off.by_mean),
+            f"vs-{self._stores.other}" * bool("vs" in options and self._stores.other),
         ]
 
     # --- what is on screen, as a request of ``attn-tui export``
@@ -345,9 +346,9 @@ def file_stem(outline: ModelOutline, of: Head | None, *parts: str) -> str:
 
     It names the stack of a head or layer if the model has several.
     """
-    model = re.sub(r"[^\w.-]+", "-", short_name(outline)).strip("-.") or "model"
     stack = of.stack if of is not None and len(outline.stacks) > 1 else ""
-    return "-".join(filter(None, (model, stack, *parts)))
+    plain = (re.sub(r"[^\w.-]+", "-", each).strip("-.") for each in (short_name(outline) or "model", stack, *parts))
+    return "-".join(filter(None, plain))
 
 
 def _quantity(count: int, word: str, left_out: LeftOut | None = None) -> str:

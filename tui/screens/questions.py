@@ -379,6 +379,8 @@ class OffByName(QuestionOfModel):
         is_of_tree = shown.searched and self._tree.has_focus
         if isinstance(pane, TablePane) and pane.current_filter is not None and not is_of_tree:
             found, by = pane.heads_on_screen(), "the filter"
+            if pane.is_unfinished:
+                raise EngineError(f"{pane.view} is not complete yet; try again once it is")
         elif shown.searched:
             lines = (each for each in self._stores.found(shown.searched, shown) if not outline.layer(each).is_change)
             found = heads_named(" ".join(f"{each.stack}.{each}" for each in lines), outline)

@@ -199,8 +199,8 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         """Draw all parts."""
         shown, head = self.shown, self.head
         if shown is None or head is None:
-            for map in (self.layer_map, self.head_map):
-                map.show(StepValues(), (0, 0), self.message)
+            for map, said in ((self.layer_map, self.message), (self.head_map, "")):
+                map.show(StepValues(), (0, 0), said)
             return
         steps = tuple(_step(each) for each in shown.checkpoints)
         at, of_layer = self._at(shown), shown.heads_of(head.whole_layer)
@@ -243,7 +243,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             if name != self.place.model and head in other.heads and len(lines) < len(SIGNS):
                 column = other.heads.index(head)
                 by_step = {each.step: float(other.values[row, column]) for row, each in enumerate(other.checkpoints)}
-                alone = by_step[other.checkpoints[0].step] if len(by_step) == 1 else np.nan  # of a model without steps
+                alone = by_step.get(None, np.nan)  # of a model without steps
                 values = np.array([by_step.get(each.step, alone) for each in shown.checkpoints])
                 lines.append(FurtherCurve(_short(name), values))
         return tuple(lines)

@@ -428,7 +428,7 @@ class TablePane(Pane):
             column = self.grid.column
             said = explain(column, self.view)
             if self.view == HEADS.name or cell_len(said) > self.explanation_line.size.width:
-                said = meaning(column) or said
+                said = meaning(column, self.session.shown.epsilon) or said
             explanation, readout = self._lines(column, row[column], said)
         if not self.is_filtering:
             self.explanation_line.show(explanation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -113,6 +114,12 @@ async def test_the_same_head_of_all_models_is_drawn_with_signs(survey: SurveyFol
         await press(pilot, "B")
         assert f"● one {value(MODELS[0], 100, 0, 0):.4g}" in screen_text(app)
         assert "survey two" in screen_text(app)
+    for place in survey.path.glob("model=*two/revision=*"):
+        if place.name != "revision=step1":
+            shutil.rmtree(place)
+    async with explorer_of(SurveyFolder(survey.path), (160, 50)) as (app, pilot):
+        await press(pilot, "C")
+        assert "two has no such step" in screen_text(app)
 
 
 async def test_what_failed_is_counted_and_a_message_goes_with_the_next_key(survey: SurveyFolder) -> None:

@@ -61,10 +61,13 @@ async def test_heads_are_switched_by_their_names_and_a_wrong_name_stays_to_be_me
 
 
 async def test_off_found_switches_off_what_a_filter_or_search_found(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT) as (_, pilot):
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "w", "w")
         await filter_table(pilot, "head = 2")
-        await see(pilot, *":off found", "enter", off="L0H2 L1H2")
+        active_table(app).is_unfinished = True
+        await see(pilot, *":off found", "enter", text="heads is not complete yet")
+        active_table(app).is_unfinished = False
+        await see(pilot, "escape", *":off found", "enter", off="L0H2 L1H2")
         await press(pilot, "escape", "unbound:app.tree", *"/L1H3", "enter")
         await see(pilot, *":off found", "enter", off="L0H2 L1H2 L1H3")  # the keys are the searched tree's
         await press(pilot, "4")

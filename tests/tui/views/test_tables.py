@@ -207,3 +207,9 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await press(pilot, *"/zzz", "enter")
         assert " ".join(screen_text(app).split()).count(none) == 1
         assert titled(pane.title_line) == f"circuits L1  0 of {count}  zzz"
+
+
+async def test_the_meaning_of_an_energy_rank_says_the_share_in_use(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await press(pilot, *":epsilon 0.1", "enter", "w", "w", "slash", *"qk_energy_rank", "enter")
+        assert shown(active_table(app).explanation_line).endswith("90 % of the energy")

@@ -87,7 +87,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Pat
         await see(pilot, text=f"QK s2 = {one:.4g} | other {two:.4g}")
         assert any("o" in line for line in drawn_lines(app, pane.graph))
         await press(pilot, "e", "v")
-        rows = written(folder, "*spectrum.csv")
+        rows = written(folder, f"*-vs-{other.name}-spectrum.csv")
         assert list(rows[0])[-1] == "singular_value_other"
         expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
         assert [float(row["singular_value_other"]) for row in rows] == expected
