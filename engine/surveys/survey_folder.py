@@ -156,13 +156,9 @@ class SurveyFolder:
 
         Raises `EngineError` when no checkpoint has it.
         """
-        return self.scan(table).collect()
-
-    def scan(self, table: str) -> polars.LazyFrame:
-        """Give a table of all checkpoints without reading it yet; raises as `frame`."""
         if table not in self.files:
             raise EngineError(f"no checkpoint in {self.path} has the table {table}; it has {', '.join(self.tables)}")
-        return scan_files(self.files[table].values())
+        return scan_files(self.files[table].values()).collect()
 
     @property
     def failures(self) -> polars.DataFrame:

@@ -117,10 +117,9 @@ class SurveyExplorer(TerminalApp):
     async def _show(self, models: Mapping[str, MeasureOverSteps]) -> None:
         self.main.show(models)
         if (shown := self.main.shown) is not None:
-            folder = self.folder
-            labels = await asyncio.to_thread(labels_over_steps, folder, shown.checkpoints, shown.heads)
-            self.main.models = await asyncio.to_thread(lambda: len({each.model for each in folder.checkpoints}))
-            self.main.failed = await asyncio.to_thread(lambda: folder.failed)
+            labels = await asyncio.to_thread(labels_over_steps, self.folder, shown.checkpoints, shown.heads)
+            self.main.models = await asyncio.to_thread(lambda: len({each.model for each in self.folder.checkpoints}))
+            self.main.failed = await asyncio.to_thread(lambda: self.folder.failed)
             self.main.show(models, labels)
             self._go_to_first_head()
 

@@ -13,7 +13,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from engine.checkpoints.model_folders import clean_name
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
 from engine.values.views import NEEDS
@@ -119,7 +118,6 @@ def export(model: str, view: str, **arguments: Any) -> None:
     names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
     arguments["vs"] = options.is_comparing or None
     given = {name: arguments[name] for name in names if arguments[name] not in (None, ())}
-    model = clean_name(model)
     run_export(model, Request(view, given, **of_request), options)
 
 
@@ -144,7 +142,7 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     _report_problems()
     from tui.cli.headless import run_check
 
-    run_check(clean_name(model), output, options)
+    run_check(model, output, options)
 
 
 def _report_problems() -> None:
