@@ -27,7 +27,6 @@ from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, numerical_ran
 from engine.mathematics.spectra import layer_factors
 from engine.mathematics.threads import run_in_rounds
 from engine.values.heads import MATRICES
-from engine.values.memory import without_factors
 from engine.values.outline import LayerOutline
 from engine.values.spectra import Spectrum
 from engine.values.table import Groups, RowGroup
@@ -45,9 +44,8 @@ def changes_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Gro
 
 def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Groups:
     other = yield from model.other()
-    first = (yield from model.spectra.layer(layer.name, whole_layer)).with_circuits()
-    second = (yield from other_spectra(model, layer.name, whole_layer)).with_circuits()
-    left_out = first.left_out | second.left_out
+    first = yield from model.spectra.layer(layer.name, whole_layer)
+    second = yield from other_spectra(model, layer.name, whole_layer)
     numbers = [-1] if whole_layer else wanted_heads(layer, query)
     before, now = ([group.spectra[number] for number in numbers] for group in (first, second))
     weights = [each.layer_weights(layer.name) for each in (model, other)]
@@ -55,7 +53,7 @@ def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     pieces = []
     for start in range(0, len(numbers), HEADS_AT_ONCE):
         some = slice(start, start + HEADS_AT_ONCE)
-        pieces.append(partial(_measure_heads, weights, numbers[some], before[some], now[some], left_out))
+        pieces.append(partial(_measure_heads, weights, numbers[some], before[some], now[some]))
     found = [row for some in (yield from run_in_rounds(pieces)) for row in some]
     own = yield from measure_layer(model, layer, whole_layer, query)
     theirs = yield from measure_layer(other, layer, whole_layer, query)
@@ -63,8 +61,7 @@ def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
         one, another = own.own[number], theirs.own[number]
         both = (name for name in CIRCUIT_MEASURES if name in one and name in another)
         row |= {f"{name}_change": another[name] - one[name] for name in both}
-    chance = _chance(layer, whole_layer, left_out)
-    said = without_factors(layer, left_out, first.lacking or second.lacking) if whole_layer else ""
+    chance = _chance(layer, whole_layer)
     lacking = token_tables(model).lacking(layer.stack, "ov_copying_change")
     in_other = token_tables(other).lacking(layer.stack, "ov_copying_change", f"in {other.outline.name} ")
     yield RowGroup(
@@ -72,14 +69,14 @@ def _compare(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
             (*place_cells(layer, number), *measure_cells(CHANGES.columns[3:], row, chance))
             for number, row in zip(numbers, found, strict=True)
         ],
-        lacking=(*lacking, *in_other, *filter(None, [said])),
+        lacking=(*lacking, *in_other),
     )
 
 
-def _chance(layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
+def _chance(layer: LayerOutline, whole_layer: bool) -> Numbers:
     """Return the angles between random subspaces as large as a layer's projections."""
     found: Numbers = {}
-    for matrix in sorted(set("QKVO") - left_out):
+    for matrix in "QKVO":
         rows, cols = layer.shape(matrix, whole_layer)
         d, size = (rows, cols) if matrix == "O" else (cols, rows)
         size = min(size, d)
@@ -107,18 +104,17 @@ def _measure_heads(
     numbers: Sequence[int],
     before: Sequence[Mapping[str, Spectrum]],
     now: Sequence[Mapping[str, Spectrum]],
-    left_out: frozenset[str],
 ) -> list[Numbers]:
     first, second = (_factors(each, numbers) for each in weights)
     rows: list[Numbers] = [{} for _ in numbers]
-    for name in (name for name in first if name in second and name not in left_out):
+    for name in (name for name in first if name in second):
         distances = distance(first[name], second[name]), unrelated_distance(first[name], second[name])
         for row, value, chance in zip(rows, *distances, strict=True):
             row |= {f"{name.lower()}_distance": float(value), f"{name.lower()}_distance_chance": float(chance)}
     for name in ("", "_chance"):
         for row in rows:
             row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
-    for matrix in set("QKVO") - left_out:
+    for matrix in "QKVO":
         ranks = [
             [int(numerical_rank(each[matrix].singular_values, each[matrix].noise)) for each in spectra]
             for spectra in (before, now)
@@ -128,10 +124,9 @@ def _measure_heads(
             row |= angle_columns(matrix, degrees)
     for row, one, other in zip(rows, before, now, strict=True):
         for matrix, measure in product(MATRICES, MEASURES):
-            if matrix in one and matrix in other:
-                was, became = (
-                    float(measure.compute(each[matrix].singular_values, DEFAULT_EPSILON, each[matrix].noise))
-                    for each in (one, other)
-                )
-                row[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if was == became else became - was
+            was, became = (
+                float(measure.compute(each[matrix].singular_values, DEFAULT_EPSILON, each[matrix].noise))
+                for each in (one, other)
+            )
+            row[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if was == became else became - was
     return rows

@@ -34,7 +34,7 @@ from engine.mathematics.scores import rotate_keys
 from engine.mathematics.threads import run_in_rounds
 from engine.models.rotations import rotation_of
 from engine.values import memory
-from engine.values.memory import token_map_room, without_factors
+from engine.values.memory import token_map_room
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work, finish
 from engine.values.spectra import FloatArray, Spectrum
@@ -95,7 +95,7 @@ def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, quer
         rows = yield from model.spectra.decompose(folded, whole_layer)
         group = spectra_group(layer, [layer.name] if whole_layer else list(layer.head_names()), rows)
     else:
-        group = (yield from model.spectra.layer(layer.name, whole_layer, distance=query.distance)).with_circuits()
+        group = yield from model.spectra.layer(layer.name, whole_layer, distance=query.distance)
     numbers = [-1] if whole_layer else wanted_heads(layer, query)
     spectra = [group.spectra[number] for number in numbers]
     ranks = {
@@ -118,9 +118,8 @@ def measure_layer(model: OpenModel, layer: LayerOutline, whole_layer: bool, quer
     chosen = factors if whole_layer else select_heads(factors, numbers)
     own = yield from _measure_factors(model, chosen, ranks, noise, settings)
     chance = yield from _chance(model, layer, spectra[0], settings)
-    said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
     lacking = token_tables(model).lacking(layer.stack, "ov_copying")
-    return CircuitMeasures(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
+    return CircuitMeasures(dict(zip(numbers, own, strict=True)), chance, lacking)
 
 
 def query_factors(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> LayerFactors:
@@ -154,9 +153,8 @@ def _measure_factors(
     model: OpenModel, factors: LayerFactors, ranks: Ranks, noise: FloatArray, settings: CircuitSettings
 ) -> Work[list[Numbers]]:
     if not settings.of_heads:
-        layer = factor_layer(factors, frozenset("QO") - ranks.keys())
         with model.reporter("measuring the whole layer", "problems") as report:
-            return (yield from measure_circuits(layer, ranks, noise, settings, report.step))
+            return (yield from measure_circuits(factor_layer(factors), ranks, noise, settings, report.step))
     group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
     pieces: list[Callable[[], list[Numbers]]] = []
     for start in range(0, len(factors[1]), SHARED_AT_ONCE):

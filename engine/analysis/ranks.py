@@ -12,7 +12,6 @@ from engine.analysis.layers import NOTHING, wanted_parts
 from engine.analysis.open_model import OpenModel, other_spectra
 from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
-from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import Work
@@ -26,26 +25,18 @@ Row = tuple[str | int | float, ...]
 def ranks_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """Measure the spectra of one layer's heads, and of the whole layer if the query wants it, no other matrices."""
     for whole_layer in wanted_parts(query):
-        spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
+        spectra = yield from _query_spectra(model, layer, whole_layer, query)
         epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
-        yield RowGroup(rank_rows_beside_chance(spectra, epsilon), lacking=lacking)
+        yield RowGroup(rank_rows_beside_chance(spectra, epsilon))
 
 
 def _query_spectra(
     model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query, *, of_other: bool = False
-) -> Work[tuple[list[Spectrum], tuple[str, ...]]]:
-    """Compute the spectra of a layer in a query, and say why others are left out.
-
-    Raises `EngineError` if the only matrix of the query is left out.
-    """
+) -> Work[list[Spectrum]]:
     compute = partial(other_spectra, model) if of_other else model.spectra.layer
     matrices = MATRICES if query.matrix is None else (query.matrix,)
     group = yield from compute(layer.name, whole_layer, matrices, query.distance)
-    lacks = group.lacks(query.matrix)
-    if lacks and query.matrix is not None:
-        raise EngineError(lacks)
-    heads = None if query.head is None or whole_layer else (query.head,)
-    return group.listed(heads, query.matrix), (lacks,) if lacks else ()
+    return group.listed(None if query.head is None or whole_layer else (query.head,), query.matrix)
 
 
 def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[Row]:
@@ -78,13 +69,11 @@ def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAUL
 def spectrum_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
     """List a layer's spectra, no other matrices; `EngineError` if the layers of two models cannot be compared."""
     for whole_layer in wanted_parts(query):
-        spectra, lacking = yield from _query_spectra(model, layer, whole_layer, query)
+        spectra = yield from _query_spectra(model, layer, whole_layer, query)
         if not query.with_other:
-            yield RowGroup(list(spectrum_rows(spectra)), lacking=lacking)
+            yield RowGroup(list(spectrum_rows(spectra)))
             continue
-        theirs, left_out = yield from _query_spectra(model, layer, whole_layer, query, of_other=True)
-        if lacking or left_out:
-            raise EngineError(*(lacking or left_out))
+        theirs = yield from _query_spectra(model, layer, whole_layer, query, of_other=True)
         yield RowGroup(list(spectrum_rows_of_two(spectra, theirs)))
 
 

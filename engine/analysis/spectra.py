@@ -27,7 +27,7 @@ from engine.store.files import cache_directory
 from engine.values import memory
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
-from engine.values.memory import room_for
+from engine.values.memory import check_room
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work
@@ -77,18 +77,17 @@ class SpectraStore:
         """
         outline = self._outline.layer(layer)
         names = [outline.name] if whole_layer else list(outline.head_names())
-        rows, lacking = yield from self.arrays(names, matrices, distance)
-        return spectra_group(outline, names, rows, lacking)
+        return spectra_group(outline, names, (yield from self.arrays(names, matrices, distance)))
 
     def head(self, head: Head, distance: int | None = None) -> Work[tuple[Spectrum, ...]]:
         """Return the six spectra of one head, reading and computing nothing else of its layer."""
-        rows, _ = yield from self.arrays([head], MATRICES, distance)
+        rows = yield from self.arrays([head], MATRICES, distance)
         return tuple(spectra_group(self._outline.layer(head), [head], rows).listed())
 
     def arrays(
         self, names: Sequence[Head], matrices: Collection[str], distance: int | None = None
-    ) -> Work[tuple[list[Arrays], str]]:
-        """Return the singular values of one or all heads of a layer, or of the whole layer, and why some are missing.
+    ) -> Work[list[Arrays]]:
+        """Return the singular values of one or all heads of a layer, or of the whole layer.
 
         A head's circuit comes with its factors.
 
@@ -99,10 +98,10 @@ class SpectraStore:
 
         Raises
         ------
-        EngineError : if there is no such layer, it cannot be read, none of the matrices fits into memory, or it has no
-            known rotary positions.
+        EngineError : if there is no such layer, it cannot be read, a matrix of the whole layer does not fit into
+            memory, or it has no known rotary positions.
         """
-        layer, whole_layer, arrays, lacking = self._outline.layer(names[0]), names[0].is_layer, self._arrays, ""
+        layer, whole_layer, arrays = self._outline.layer(names[0]), names[0].is_layer, self._arrays
         rotation: Rotation | None = None
         if distance is not None:
             yield from with_torch()
@@ -116,7 +115,7 @@ class SpectraStore:
         missing = [each for each in MATRICES if each in matrices and any(each not in arrays[name] for name in names)]
         units = [(names, missing)] if missing else []
         if missing and whole_layer and layer.is_large:
-            missing, lacking = self._fitting_matrices(layer, missing, len(missing) == len(matrices))
+            self._check_room(layer, missing)
             units = [(names, [matrix]) for matrix in missing]
         elif missing and len(names) > 1:
             units = [(names[some.start : some.stop], missing) for some in layer.batches()]
@@ -152,7 +151,7 @@ class SpectraStore:
         if distance and rotation is not None and "QK" in matrices and all("QK" in row for row in rows):
             rotated = yield from self._rotated_qk(layer, names, rotation, distance)
             rows = [row | {"QK": each["QK"]} for row, each in zip(rows, rotated, strict=True)]
-        return rows, lacking
+        return rows
 
     def _load(self, cache: SpectraCache, file: str, names: Sequence[Head]) -> None:
         """Load a file of the cache once, with the arrays of all heads of a layer, or of the whole layer."""
@@ -204,15 +203,11 @@ class SpectraStore:
                 deliver(layer.name, whole_layer, group, Progress("spectra", done, total, unit))
                 yield None
 
-    def _fitting_matrices(self, layer: LayerOutline, missing: list[str], is_all: bool) -> tuple[list[str], str]:
-        """Return the matrices of a whole layer that fit into memory, and why others are left out."""
-        fitting, lacking, notice = room_for(layer, missing, self._options.is_browsing, memory.free_memory())
-        if is_all and not fitting:
-            raise EngineError(lacking)
+    def _check_room(self, layer: LayerOutline, matrices: Collection[str]) -> None:
+        notice = check_room(layer, matrices, self._options.is_browsing, memory.free_memory())
         if notice and not self._has_told_of_room:  # other layers need as much
             self._has_told_of_room = True
             self._notify(notice)
-        return fitting, lacking
 
     def _layer_tensors(self, layer: Head) -> TensorsReadOnce:
         """Return the tensors of the selected head's layer, and free those of the layer before."""
@@ -241,9 +236,7 @@ def with_torch() -> Work[None]:
             import torch  # noqa: F401
 
 
-def spectra_group(
-    layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays], lacking: str = ""
-) -> SpectraGroup:
+def spectra_group(layer: LayerOutline, names: Sequence[Head], rows: Sequence[Arrays]) -> SpectraGroup:
     """Make spectra of heads, or of a whole layer, from what `SpectraStore.arrays` returns, with noise and chance."""
     whole_layer = names[0].is_layer
     known = [matrix for matrix in MATRICES if all(matrix in row for row in rows)]
@@ -280,4 +273,4 @@ def spectra_group(
                 name, matrix, *shape, rows[place][matrix], float(noise[place]),
                 chance.get(matrix), float(scale[place]), float(chance_noise[place]),
             )  # fmt: skip
-    return SpectraGroup(spectra, lacking)
+    return SpectraGroup(spectra)

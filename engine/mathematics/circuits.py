@@ -202,13 +202,10 @@ def factor_heads(factors: LayerFactors) -> Circuits:
     return Circuits(split, (split["Q"], split["O"]))
 
 
-def factor_layer(factors: LayerFactors, left_out: frozenset[str] = frozenset()) -> Circuits:
-    """Factor a whole layer: projections of all heads stacked, circuits summed over the heads.
-
-    ``left_out`` names those of W_Q and W_O that are too large to be factored alone; the circuits do not need them.
-    """
-    split = {name: factor_matrices(*layer_factors(name, *factors)) for name in "QKVO" if name not in left_out}
-    if len(factors[0]) == len(factors[1]) and not left_out:
+def factor_layer(factors: LayerFactors) -> Circuits:
+    """Factor a whole layer: projections of all heads stacked, circuits summed over the heads."""
+    split = {name: factor_matrices(*layer_factors(name, *factors)) for name in "QKVO"}
+    if len(factors[0]) == len(factors[1]):
         return Circuits(split, (split["Q"], split["O"]))
     queries, outputs = (factor_matrices(layer_factors(circuit, *factors)[0]) for circuit in ("QK", "OV"))
     return Circuits(split, (queries, outputs))
@@ -247,7 +244,7 @@ def measure_circuits(
 
     Parameters
     ----------
-    ranks : by matrix, (batch,) the numerical ranks, without matrices that were left out of the factors.
+    ranks : by matrix, (batch,) the numerical ranks.
     noise : (batch,) of QK: singular values up to it do not count.
     step : called before each unit with the number of units.
     """
@@ -276,12 +273,11 @@ def _measure_circuit(
 ) -> Numbers:
     fills, drops = FACTORS_OF[name]
     prefix, rank, tolerance = name.lower(), ranks[name], settings.tolerance[name]
-    filled = circuits.factors[fills][one]
-    dropped = circuits.factors[drops][one] if drops in circuits.factors else None
+    filled, dropped = circuits.factors[fills][one], circuits.factors[drops][one]
     found: Numbers = {}
     found[f"{prefix}_factors_lost"] = (
         _factors_lost(filled, ranks[fills], dropped, ranks[drops], tolerance)
-        if settings.of_heads and dropped is not None
+        if settings.of_heads
         else max(ranks[fills] - rank, 0)  # the same dimension, from ranks that are known
     )
     if name not in settings.compared:
@@ -292,14 +288,12 @@ def _measure_circuit(
         if rank < d
         else 0  # without forming the product
     )
-    if dropped is not None:
-        found |= angle_columns(name, angles(cosines(*images(filled, ranks[fills], dropped, ranks[drops]))))
+    found |= angle_columns(name, angles(cosines(*images(filled, ranks[fills], dropped, ranks[drops]))))
     if name == "QK":
         qk = circuits.qk[one]
         found |= trace_measures(qk.eigenvalue_core(), qk.squared_norm, d)
         found["qk_identity_floor"] = identity_floor(rank, d)
-        if dropped is not None:  # queries too large to be factored are too large for this as well
-            found["qk_symmetric_identity_floor"] = identity_floor(symmetric_rank(qk, rank, noise), d)
+        found["qk_symmetric_identity_floor"] = identity_floor(symmetric_rank(qk, rank, noise), d)
     return found
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.values.display_text import quantity, size
-from engine.values.heads import MATRICES
+from engine.values.errors import EngineError
 from engine.values.outline import LayerOutline
 
 MEMORY_INFO = Path("/proc/meminfo")
@@ -227,54 +227,27 @@ def token_map_room(layer: LayerOutline, is_browsing: bool, free: int | None) -> 
     return True, what if needed > MOST_BROWSED else ""
 
 
-def room_for(
-    layer: LayerOutline, matrices: Sequence[str], is_browsing: bool, free: int | None
-) -> tuple[list[str], str, str]:
-    """Decide which matrices of a whole layer may be computed: those, why the others may not, and a notice.
+def check_room(layer: LayerOutline, matrices: Collection[str], is_browsing: bool, free: int | None) -> str:
+    """Check that matrices of a whole layer may be computed; return a notice, empty if they take little.
 
-    They must fit into ``free`` bytes (None if unknown), and with ``is_browsing`` into what browsing may take.
+    Raises `EngineError` if one does not fit into ``free`` bytes (None if unknown), or with ``is_browsing`` into what
+    browsing may take.
     """
-    needed = {matrix: needed_memory(layer, matrix) for matrix in matrices}
-    refused = [matrix for matrix in matrices if free is not None and needed[matrix] > free]
-    unasked = [matrix for matrix in matrices if is_browsing and _is_too_much(needed[matrix], free)]
-    left_out = [matrix for matrix in matrices if matrix in refused or matrix in unasked]
-    fitting = [matrix for matrix in matrices if matrix not in left_out]
-    lacking = notice = ""
-    if refused:
-        rest = "" if fitting else "; its heads still have spectra"
-        lacking = f"{_what(layer, left_out)}, and {size(free or 0)} are free: left out{rest}"
-    elif left_out:
-        stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
-        lacking = (
-            f"{_what(layer, left_out)}, {_time(layer, left_out)}; they are left out here, and computed and kept by: "
-            f"attn-tui export MODEL spectrum {stack}--layer {layer.layer} --head all"
-        )
-    if any(needed[matrix] > MOST_BROWSED for matrix in fitting):
-        notice = f"{_what(layer, fitting)}, {_time(layer, fitting)}"
-    return fitting, lacking, notice
-
-
-def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
-    """Say which factors' columns are empty in the row of a whole layer, and why; empty if none is."""
-    named = " and ".join(f"W_{matrix}" for matrix in "QO" if matrix in left_out)
-    return f"{layer.name} as a whole lacks the columns of {named}: {lacking}" if named else ""
-
-
-def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
     largest = max(matrices, key=lambda matrix: needed_memory(layer, matrix))
+    needed = needed_memory(layer, largest)
     rows, columns = layer.shape(largest, True)
-    takes = f"{rows}×{columns}, which need {size(needed_memory(layer, largest))} of memory"
-    if len(matrices) == len(MATRICES):
-        return f"{layer.name} as a whole has matrices of {takes}"
-    *others, last = matrices
-    named = f"{', '.join(others)} and {last}" if others else last
-    return f"{named} of {layer.name} as a whole {'are' if others else 'is'} up to {takes}"
-
-
-def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
+    what = f"{largest} of {layer.name} as a whole is {rows}×{columns}, which needs {size(needed)} of memory"
+    if free is not None and needed > free:
+        raise EngineError(f"{what}, and {size(free)} are free; its heads still have spectra")
     steps = 0
     for matrix in matrices:
         short, long = sorted(layer.shape(matrix, True))
         steps += min(short, _rank(layer, matrix)) ** 2 * long
-    minutes = max(1, round(SECONDS * steps / 60))
-    return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {quantity(minutes, 'minute')} on one core"
+    minutes = quantity(max(1, round(SECONDS * steps / 60)), "minute")
+    if is_browsing and _is_too_much(needed, free):
+        stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
+        raise EngineError(
+            f"{what}; in about {minutes} on one core the layer is computed and kept by: "
+            f"attn-tui export MODEL spectrum {stack}--layer {layer.layer} --head all"
+        )
+    return f"{what}; the layer takes about {minutes} on one core" if needed > MOST_BROWSED else ""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import Head
 
 FloatArray = NDArray[np.float64]
 
@@ -58,28 +57,10 @@ class SpectraGroup:
 
     Attributes
     ----------
-    spectra : by head number (-1 for the whole layer), then by matrix; some of a whole layer may be left out.
-    lacking : why some are left out; empty if none is.
+    spectra : by head number (-1 for the whole layer), then by matrix.
     """
 
     spectra: Mapping[int, Mapping[str, Spectrum]]
-    lacking: str = ""
-
-    @property
-    def left_out(self) -> frozenset[str]:
-        """The matrices that are left out."""
-        return frozenset(MATRICES).difference(*self.spectra.values()) if self.lacking else frozenset()
-
-    def with_circuits(self) -> SpectraGroup:
-        """Return it unless more than W_Q and W_O is left out; else raise an `EngineError` that says why."""
-        if self.left_out - {"Q", "O"}:
-            raise EngineError(self.lacking)
-        return self
-
-    def lacks(self, matrix: str | None) -> str:
-        """Say why a matrix, or for None any matrix, is left out; empty if it is there."""
-        is_there = matrix is not None and all(matrix in each for each in self.spectra.values())
-        return "" if is_there else self.lacking
 
     @property
     def size(self) -> int:

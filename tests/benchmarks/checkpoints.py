@@ -3,8 +3,7 @@
 Writes a checkpoint of the shape to a temporary folder, as sparse files in which the attention of a few layers has
 numbers. A separate process measures the time to open it, to compute the first head after ``import torch``, and a
 layer's heads, and the largest resident set after each, including mapped files. Then the explorer is started in a
-pseudo-terminal and walked to other layers, and to a whole layer; if heads do not share their keys that takes minutes,
-and needs ``--whole``. Only Linux reports the memory.
+pseudo-terminal and walked to other layers. Only Linux reports the memory.
 """
 
 from __future__ import annotations
@@ -31,9 +30,6 @@ LAYERS = 3
 SECONDS = 120.0
 """How long a layer's heads may take in the explorer."""
 
-WHOLE_SECONDS = 1200.0
-"""How long a whole layer may take."""
-
 
 def peak(process: int | str = "self") -> str:
     return size(round(resident_mib(True, process) * 2**20))
@@ -46,7 +42,7 @@ def step(label: str, work: Callable[[], object]) -> None:
     print(f"  {label:<44}{time.perf_counter() - start:8.2f} s {peak():>10}", flush=True)
 
 
-def inside(folder: str, whole: bool) -> None:
+def inside(folder: str) -> None:
     """Measure the engine in this process."""
     limit_threads(None)
     from engine.analysis.open_model import OpenModel
@@ -59,7 +55,7 @@ def inside(folder: str, whole: bool) -> None:
         import torch  # noqa: F401  # the import itself is timed
 
     step("import torch", import_torch)
-    session, first = opened[0], Head("decoder", 0)
+    session = opened[0]
     step("first head's six spectra", lambda: finish(session.spectra.head(Head("decoder", 0, 0))))
 
     def spectra_of(layer: Head) -> None:
@@ -68,14 +64,11 @@ def inside(folder: str, whole: bool) -> None:
     for number in range(LAYERS):
         name = Head("decoder", number)
         step(f"all heads of layer {number}", partial(spectra_of, name))
-    layer = session.outline.layer(first)
+    layer = session.outline.layer(Head("decoder", 0))
     step("chance for heads", lambda: chance_of(layer, False))
-    if whole:
-        step("layer 0 as a whole", lambda: finish(session.spectra.layer(first, True)))
-        step("chance for layers as a whole", lambda: chance_of(layer, True))
 
 
-def explorer(folder: Path, whole: bool) -> None:
+def explorer(folder: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as cache,
         Terminal(COMMAND, str(folder), "--text", "", environment=environment(cache)) as terminal,
@@ -94,20 +87,13 @@ def explorer(folder: Path, whole: bool) -> None:
             shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
             label = f"explorer: key to L{layer}H0's name, its spectra"
             print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(terminal.process):>10}", flush=True)
-        if whole:
-            since, pressed = len(terminal.output), time.monotonic() - terminal.started
-            terminal.send("gL0\r")
-            shown = terminal.wait_for("σ₁", WHOLE_SECONDS, since) - pressed
-            print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(terminal.process):>10}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="13b")
-    parser.add_argument("--whole", action="store_true", help="a layer as a whole too, where it takes minutes")
     chosen = parser.parse_args()
     shape = SHAPES[chosen.shape]
-    whole = chosen.whole or shape.key_value_heads < shape.heads
     with tempfile.TemporaryDirectory() as place:
         folder = write_checkpoint(Path(place) / chosen.shape, shape, filled=tuple(range(LAYERS)))
         files = list(folder.glob("*.safetensors"))
@@ -115,8 +101,8 @@ def main() -> None:
         print(
             f"{chosen.shape}: {total} in {len(files)} files; the largest resident set so far at the right", flush=True
         )
-        apart(inside, str(folder), whole)
-        explorer(folder, whole)
+        apart(inside, str(folder))
+        explorer(folder)
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ class SpectraStore:
         self._layers.put(SpectraKey(layer, is_whole), answer)
 
     def why_not(self, name: Head) -> str:
-        """Say why a head or a layer lacks spectra; empty where it has all, or they are still to come."""
+        """Say why a head or a layer has no spectra; empty where it has, or they are still to come."""
         group = self._layers.peek(SpectraKey(name.whole_layer, name.is_layer))
-        return str(group) if isinstance(group, EngineError) else "" if group is None else group.lacking
+        return str(group) if isinstance(group, EngineError) else ""
 
     def measures(self, names: Sequence[Head], epsilon: float, distance: int | None = None) -> dict[Head, Measures]:
         """Measure the known spectra of heads and layers, without QK while it is not known at the distance.

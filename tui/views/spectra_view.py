@@ -78,7 +78,7 @@ class SpectraPane(Pane):
                 sign, style = self.graph.line_sign(0)
                 title += [Part(sign, style=style), Part(stores.other, " ")]
             self.show_drawn(title)
-            self._show_left_out("; ".join(filter(None, (spectra.why_not(name), trouble))))
+            self._show_left_out(trouble)
             of_other = theirs if isinstance(theirs, Mapping) else {}
             self.graph.show([_curve(each, of_other.get(each.matrix), shown.epsilon) for each in found.values()])
             self._read_out()

@@ -1,4 +1,4 @@
-"""Large layers: the selected head comes first, and matrices that do not fit into memory are left out with a notice."""
+"""Large layers: heads in steps, and whole layers that do not fit into memory, or are left to a command."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 from engine.architectures import heads as cutting
 from engine.service.engine import Engine
 from engine.values import memory
+from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.outline import LayerOutline
 from engine.values.progress import finish
-from engine.values.spectra import SpectraGroup
 from engine.values.views import Query
 from tests.conftest import CallsOf, TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import exported, refusal, rows_in, run
 from tests.opening import open_on_thread, run_apart, start_engine
 from tests.sparse_checkpoints import SHAPES, attention_shapes, random_weights, write_checkpoint
-from tests.tui.explorer import explorer, screen_text
+from tests.tui.explorer import explorer
 from tui.views.ranks_view import NONE
 
 FIRST = Head("decoder", 0)
@@ -73,35 +73,22 @@ def large_layer(name: str, folder: Path) -> LayerOutline:
 
 @pytest.mark.parametrize(
     ("name", "says", "minutes"),
-    [("70b", "8192×8192, which need 1.6 GB", 9), ("405b", "16384×16384, which need 6.4 GB", 74)],
+    [("70b", "8192×8192, which needs 1.6 GB", 9), ("405b", "16384×16384, which needs 6.4 GB", 74)],
 )
-def test_large_matrices_are_left_to_a_command_while_browsing(
+def test_a_large_layer_as_a_whole_is_left_to_a_command_while_browsing(
     name: str, says: str, minutes: int, tmp_path: Path
 ) -> None:
     layer = large_layer(name, tmp_path)
-    room = partial(memory.room_for, layer, MATRICES)
-    asked, _, notice = room(is_browsing=False, free=None)
-    assert asked == list(MATRICES)
-    assert notice.endswith(f"all six about {minutes} minutes on one core")
-    browsed, lacking, notice = room(is_browsing=True, free=None)
-    assert browsed == ["K", "V", "QK", "OV"]
-    assert lacking.startswith(f"Q and O of L0 as a whole are up to {says}")
-    assert "minutes on one core; they are left out here" in lacking
-    assert lacking.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
-    assert not notice
-    needed = memory.needed_memory(layer, "Q")
-    assert room(is_browsing=True, free=19 * needed)[1]
-    _, lacking, notice = room(is_browsing=True, free=21 * needed)
-    assert not lacking
-    assert says in notice, "where there is plenty they are computed"
-    fitting, lacking, _ = room(is_browsing=False, free=needed - 1)
-    assert fitting == ["K", "V", "QK", "OV"]
-    assert lacking.startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
-    assert lacking.endswith(" are free: left out")
-
-
-NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
-"""The beginnings of names of columns that need both factors of a circuit."""
+    room, needed = partial(memory.check_room, layer, MATRICES), memory.needed_memory(layer, "Q")
+    notice = f"Q of L0 as a whole is {says} of memory; the layer takes about {minutes} minutes on one core"
+    assert room(is_browsing=False, free=None) == notice
+    assert room(is_browsing=True, free=21 * needed) == notice, "where there is plenty it is computed"
+    assert memory.check_room(layer, "KV", is_browsing=True, free=None) == ""
+    for free in (None, 19 * needed):
+        with pytest.raises(EngineError, match=f"{minutes} minutes .* export MODEL spectrum --layer 0 --head all$"):
+            room(is_browsing=True, free=free)
+    with pytest.raises(EngineError, match=rf"{says} of memory, and .* are free; its heads still have spectra$"):
+        room(is_browsing=False, free=needed - 1)
 
 
 @pytest.fixture
@@ -113,76 +100,34 @@ def unbrowsed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tiny_model("llama", hidden_size=64, num_attention_heads=8, head_dim=8, num_key_value_heads=2)
 
 
-def test_matrices_that_fit_have_the_same_spectra_and_chance(unbrowsed: Path) -> None:
-    def layer(**options: bool) -> SpectraGroup:
-        return finish(open_on_thread(unbrowsed, **options).spectra.layer(FIRST, True))
-
-    whole = layer()
-    expected = whole.spectra[-1]
-    for _ in range(2):  # computed, and from the cache
-        group = layer(use_cache=True, is_browsing=True)
-        assert list(group.spectra[-1]) == ["K", "V", "QK", "OV"]
-        assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
-        for matrix, each in group.spectra[-1].items():
-            np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
-            assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
-            np.testing.assert_array_equal(each.chance, expected[matrix].chance)
-            assert each.noise == pytest.approx(expected[matrix].noise, rel=0.1)
-    for is_browsing in (False, True):
-        group = layer(use_cache=True, is_browsing=is_browsing)
-        assert_same_spectra(group, whole, rtol=1e-9)
-        assert not group.lacking, "what is kept is shown"
-
-
-async def test_the_explorer_shows_the_matrices_that_fit_and_says_which_are_left_out(unbrowsed: Path) -> None:
+async def test_the_explorer_names_the_command_for_a_layer_as_a_whole_and_shows_what_it_has_kept(
+    unbrowsed: Path,
+) -> None:
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
     engine = Engine(EngineOptions(device="cpu", use_cache=False, is_browsing=True))
     async with explorer(unbrowsed, size=(160, 50), head="L0", engine=engine) as (app, _):
-        assert "Q and O of L0 as a whole are up to 64×64" in screen_text(app)
-        said = app.views.spectra.left_out_line
-        assert said.shown.plain.endswith(command)
-        assert 1 < said.size.height < 5, "it is all there, on as many lines as it takes"
-        assert [curve.matrix for curve in app.views.spectra.graph._curves] == ["K", "QK", "V", "OV"]
-        row = app.views.ranks.grid.rows[-1]
-        assert [cell == NONE for cell in row[1:]] == [True, False, False, True, False, False]
-        assert app.views.ranks.readout_line.shown.plain.startswith("Q and O of L0")
+        said = app.views.spectra.message
+        assert said.startswith("Q of L0 as a whole is 64×64")
+        assert said.endswith(command)
+        *heads, whole = app.views.ranks.grid.rows
+        assert set(whole[1:]) == {NONE}
+        assert not any(NONE in row for row in heads)
+        assert app.views.ranks.readout_line.shown.plain == said
     assert exported(unbrowsed, *command.split()[3:])
     engine = Engine(EngineOptions(is_browsing=True))
     async with explorer(unbrowsed, size=(160, 50), head="L0", engine=engine) as (app, _):
-        assert "Q and O of L0" not in screen_text(app)
+        assert [curve.matrix for curve in app.views.spectra.graph._curves] == ["Q", "K", "QK", "V", "O", "OV"]
 
 
-def test_an_export_has_the_matrices_that_fit_and_a_notice(unbrowsed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
-    command = (unbrowsed, "ranks", "--layer", "0", "--head", "all", "--no-cache")
-    done = run(*command)
-    assert done.exit_code == 0
-    assert [row["matrix"] for row in rows_in(done.stdout) if row["head"] == "all"] == ["K", "V", "QK", "OV"]
-    assert done.stderr.startswith("attn-tui: Q and O of L0 as a whole are up to 64×64")
-    assert done.stderr.count("\n") == 1
-    assert refusal(*command, "--matrix", "Q").startswith("attn-tui: Q of L0")
-    assert run(*command, "--matrix", "QK").stderr == ""
-
-
-def test_only_columns_of_the_factors_that_are_left_out_are_empty(
+def test_an_export_has_the_matrix_that_fits_and_refuses_others(
     unbrowsed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = (unbrowsed, "circuits", "--layer", "0", "--head", "all", "--no-cache")
-    (expected,) = exported(*command)
     monkeypatch.setattr(memory, "free_memory", lambda: memory.MOST_BROWSED)
-    done = run(*command)
-    assert done.exit_code == 0
-    assert done.stderr.startswith("attn-tui: L0 as a whole lacks the columns of W_Q and W_O: Q and O of L0")
-    assert done.stderr.count("\n") == 1
-    (found,) = rows_in(done.stdout)
-    empty = {name for name in expected if expected[name] and not found[name]}
-    own = "rank_q", "rank_o", *(f"{circuit}_{what}" for circuit in ("qk", "ov") for what in NEED_BOTH)
-    assert {"rank_q", "rank_o"} <= empty
-    assert all(name.startswith(own) for name in empty), empty
-    assert not empty & {"qk_symmetry", "rank_qk", "rank_k", "ov_image_in_kernel"}
-    for name in expected.keys() - empty - {"stack", "layer", "head"}:
-        if expected[name] and not name.endswith("_chance"):
-            assert float(found[name]) == pytest.approx(float(expected[name]), rel=1e-6, abs=1e-9), name
+    command = (unbrowsed, "ranks", "--layer", "0", "--head", "all", "--no-cache")
+    assert refusal(*command).startswith("attn-tui: Q of L0 as a whole is 64×64")
+    done = run(*command, "--matrix", "QK")
+    assert [row["matrix"] for row in rows_in(done.stdout)] == ["QK"]
+    assert done.stderr == ""
 
 
 def test_the_command_says_how_much_memory_copying_takes_and_the_explorer_leaves_it_out(
