@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 from engine.architectures.configuration import LAYER_COUNT_KEYS, head_count, layer_count
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.found_models import FoundModel, Origin
 from engine.values.heads import Head
+from engine.values.outline import FoundModel, Origin
 
 WEIGHT_FILES = (
     "model.safetensors.index.json",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine import analysis
 from engine.service.queue import WRITING, Queue, Urgency
 from engine.values.errors import EngineError, Superseded
-from engine.values.found_models import FoundModel, Origin
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
+from engine.values.outline import Comparison, FoundModel, LayerProof, ModelOutline, Origin
 from engine.values.progress import Lane, Work, one_unit
 from engine.values.views import VIEWS
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     )
     from engine.values.heads import Head, Label
     from engine.values.memory import MemoryReport
-    from engine.values.outline import Comparison, LayerProof, ModelOutline
     from engine.values.progress import Progress
     from engine.values.spectra import SpectraGroup, Spectrum
     from engine.values.table import RowGroup, Table

@@ -9,13 +9,10 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.store.files import replaced_file, state_directory
-from engine.values.found_models import GONE, FoundModel, Origin
-
-if TYPE_CHECKING:
-    from engine.values.outline import ModelOutline
+from engine.values.outline import GONE, FoundModel, ModelOutline, Origin
 
 MOST_SENTENCES = 500
 """Sentences that are kept."""

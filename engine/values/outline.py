@@ -1,4 +1,4 @@
-"""Models as they are known before any weight is read: stacks, layers, heads and marks.
+"""Models as they are known before any weight is read: where they were found, stacks, layers, heads and marks.
 
 Also what two models have in common, and what a check of a model has found.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from engine.values.display_text import plural, quantity, span
 from engine.values.errors import EngineError
@@ -166,6 +167,42 @@ class ModelOutline:
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
         """List the layers of one stack in order."""
         return tuple(layer for layer in self.layers if layer.stack == stack)
+
+
+class Origin(Enum):
+    """Where a model that can be opened was found, in the order of the list."""
+
+    MEMORY = "in memory"
+    DEMO = "demo"
+    RECENT = "recent"
+    HUB = "Hub cache"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model that can be opened by its name.
+
+    Attributes
+    ----------
+    name : a Hub id, the full path of a folder or file, or ``demo``.
+    origin : where it was found.
+    size : on disk, in bytes; 0 if unknown.
+    model_type : as in ``config.json``; empty if unknown.
+    layers, heads : of its first stack; 0 if unknown.
+    missing : why it cannot be opened as it is; empty if it can.
+    """
+
+    name: str
+    origin: Origin
+    size: int = 0
+    model_type: str = ""
+    layers: int = 0
+    heads: int = 0
+    missing: str = ""
+
+
+GONE = "it is gone"
+"""Why a model whose folder was removed cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.widgets.option_list import Option
 
 from engine.values.display_text import size
-from engine.values.found_models import GONE, FoundModel, Origin
+from engine.values.outline import GONE, FoundModel, Origin
 from tui.drawing.text import escape_text, fit_end
 from tui.widgets.menu import Menu
 

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 
 from engine.checkpoints.locate import locate
 from engine.store.history import MOST_MODELS, recent_file, recent_models, remember_model
-from engine.values.found_models import Origin
 from engine.values.options import EngineOptions
+from engine.values.outline import Origin
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub
 from tests.opening import outline
