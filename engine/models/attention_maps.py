@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine.values import memory
@@ -197,9 +196,3 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, states:
             f"one layer's maps of {quantity(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
             f"{while_made} and {free / 1e9:.1f} GB are free; type a shorter sentence; the spectra still work"
         )
-
-
-def add_block(maps: NDArray[np.float32], first: int, block: Tensor, layers: int = 1) -> None:
-    """Add a block (heads, some queries, keys), whose first query is ``first``, to the mean over so many layers."""
-    places = torch.from_numpy(maps)[:, first : first + block.shape[1]]
-    places += block.to(places) / layers

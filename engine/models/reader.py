@@ -40,7 +40,6 @@ from engine.models.attention_capture import (
     register_attention,
 )
 from engine.models.attention_maps import (
-    add_block,
     attend_in_full,
     is_distribution,
     longest_in_full,
@@ -163,7 +162,8 @@ class MapReader(ABC):
                         weights = np.zeros(shape, np.float32)
                     if weights.shape != shape:
                         raise EngineError("the layers' maps differ in shape, so there is no mean over layers")
-                    add_block(weights, first, block, len(layers))
+                    part = torch.from_numpy(weights)[:, first : first + block.shape[1]]
+                    part += block.to(part) / len(layers)
                     if number is None:
                         report(done, len(layers))
                     else:

@@ -27,7 +27,9 @@ STACKS = (*_PLAIN_STACKS, *(f"{stack}{DELTA}" for stack in _PLAIN_STACKS))
 _SPACED_STACK = re.compile(rf"\b({'|'.join(STACKS)})\s+(?=[LH]?\d)", re.IGNORECASE)
 _OF_LAYER = re.compile(r"h(\d+)", re.IGNORECASE)
 _HEAD_PATTERN = re.compile(
-    r"(?:(?P<stack>[a-z]+(?:-[a-z]+)?)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE
+    rf"(?:(?P<stack>[a-z]+(?:-[a-z]+)?)[.:]|(?P<spaced>{'|'.join(STACKS)})\s+)?"
+    r"L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?",
+    re.IGNORECASE,
 )
 
 
@@ -101,11 +103,11 @@ def parse_head(text: str, stacks: tuple[str, ...], here: Head | None = None) -> 
     """
     if here is not None and (of_layer := _OF_LAYER.fullmatch(text)) is not None:
         return Head(here.stack, here.layer, int(of_layer[1]))
-    match = _HEAD_PATTERN.fullmatch(join_stacks(text.strip()))
+    match = _HEAD_PATTERN.fullmatch(text.strip())
     if match is None:
         raise EngineError(f"'{text}' is not a head; write it as L5H1 or 5.1 (layer 5, head 1, counted from 0)")
     plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
-    stack = (match["stack"] or (here.stack if here else plain[0] if len(plain) == 1 else "")).lower()
+    stack = (match["stack"] or match["spaced"] or (here.stack if here else plain[0] if len(plain) == 1 else "")).lower()
     if not stack:
         raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; name the stack, as in {stacks[0]}.L0H0")
     if stack not in stacks:

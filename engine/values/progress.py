@@ -122,17 +122,13 @@ class ProgressReporter:
         self(self._begun, total)
         self._begun += 1
 
-    def end(self) -> None:
-        """Report the end, if anything was reported."""
-        if self._has_told:
-            self._has_told = False
-            self.tell(Progress(self.activity, self._total, self._total, self.unit))
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.end()
+        """Report the end, if anything was reported."""
+        if self._has_told:
+            self.tell(Progress(self.activity, self._total, self._total, self.unit))
 
 
 def in_heads(tell: Tell, heads: int, done: Callable[[], int], layers: int) -> Tell:

@@ -67,19 +67,17 @@ def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(monkeypatc
     clock, told = SimpleNamespace(now=0.0), list[Progress]()
     clock.monotonic = lambda: clock.now
     monkeypatch.setattr("engine.values.progress.time", clock)
-    report = ProgressReporter(told.append, "reading the sentence", "layers")
-    for layer in range(40):
-        for _ in range(25):  # a hook may be called as often as it likes
-            report(layer, 40)
-        clock.now += 0.1
-    report.end()
+    with ProgressReporter(told.append, "reading the sentence", "layers") as report:
+        for layer in range(40):
+            for _ in range(25):  # a hook may be called as often as it likes
+                report(layer, 40)
+            clock.now += 0.1
     assert len(told) <= 4.0 / 0.3 + 1
     assert told[0].rate is None
     for each in told[4:-1]:
         assert each.remaining == pytest.approx(0.1 * (40 - each.done))
     assert told[-1].finished
     assert progress_text(told[-2]).startswith(f"reading the sentence {told[-2].done} / 40 layers · 1 s left")
-    report.end()
     assert [each.finished for each in told].count(True) == 1
 
 
