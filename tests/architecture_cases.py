@@ -79,13 +79,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 """Every type that is taken apart and put together again."""
 
 
-def settings_of(model_type: str, *, has_other_counts: bool) -> dict[str, Any]:
+def settings_of(model_type: str) -> dict[str, Any]:
     """Give the settings of a type, with other counts than the usual ones where its configuration knows them."""
-    settings: dict[str, Any] = {"position_embedding_type": "absolute"} if model_type == "esm" else {}
-    if not has_other_counts:
-        return settings | {"tie_word_embeddings": True}
     known = transformers.AutoConfig.for_model(model_type).to_dict()
-    settings |= {"num_attention_heads": 6, "hidden_size": 48, "tie_word_embeddings": False}
+    settings: dict[str, Any] = {"num_attention_heads": 6, "hidden_size": 48, "tie_word_embeddings": False}
+    if model_type == "esm":
+        settings["position_embedding_type"] = "absolute"
     if ARCHITECTURES[model_type].grouped:
         settings["num_key_value_heads"] = 3
     if "head_dim" in known and model_type != "helium":  # whose output projection is square whatever it says

@@ -291,7 +291,7 @@ from engine import open_model
 from engine.checkpoints.library_imports import IMPORT_LOCK
 
 model = open_model("demo", use_cache=False)
-print(*(len(table) > 0 for table in (model.ranks(), model.circuits(), model.composition(), model.heads())))
+print(*(len(table) > 0 for table in (model.ranks(1), model.circuits(1), model.composition(1), model.heads(layer=1))))
 print("torch" in sys.modules, "transformers" in sys.modules)
 
 def load():
@@ -327,7 +327,7 @@ def libraries():
     return *logs, torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
 
 own = libraries()
-print(model.spectrum("L0H0", "QK").shape, model.attention("the cat", "L0").shape, len(model.heads("patterns")))
+print(model.spectrum("L0H0", "QK").shape, model.attention("the cat", "L0").shape, len(model.circuits("L0")))
 assert libraries() == own, libraries()
 print([one for one, other in zip(before, state()) if one != other])
 """
@@ -335,7 +335,7 @@ print([one for one, other in zip(before, state()) if one != other])
 
 def test_the_process_is_left_as_it_was() -> None:
     first, second = run_apart(UNTOUCHED).splitlines()
-    assert first == "(32,) (8, 4, 4) 32"
+    assert first == "(32,) (8, 4, 4) 8"
     assert second == "[]"
 
 
