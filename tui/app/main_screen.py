@@ -26,10 +26,9 @@ from engine.values.views import VIEWS
 from tui.drawing.facts import model_line
 from tui.drawing.progress import progress_bar, progress_text
 from tui.screens.prompt import Prompt
-from tui.state.marked_heads import ALL_ON, off_fields, say_off, switch_heads, toggle_pin, why_not_switched
 from tui.state.places import head_after, layer_after
 from tui.state.sentences import Sentences
-from tui.state.session import Session, Shown
+from tui.state.session import ALL_ON, Session, Shown, say_off, switch_heads
 from tui.toolkit.application import beginning_of, start_work
 from tui.toolkit.keys import HEADS, MOVING, PROGRAM, SENTENCE, TAKING_AWAY, key_of, shared_key
 from tui.toolkit.messages import Notice, ProgressReport, SentenceProgress
@@ -385,15 +384,19 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if self.stores is None or self._lacks_row():
             return
         head, off = self.views.row_head or self.session.shown.selected, self.session.shown.off
-        said = why_not_switched(head, key_of(self, "app.switch"))
-        if head is not None and not said:
+        key = key_of(self, "app.switch")
+        if head is None:
+            said = f"only heads can be switched off; choose one, then press {key}"
+        elif head.is_layer:
+            said = f"{head} is a layer; type :off {head} for all its heads, or choose one and press {key}"
+        else:
             self.switch_off(switch_heads(off, [head], is_off=head not in off.heads))
             said = say_off(self.session.shown.off, self.stores.outline.stacks, key_of(self, "app.all_on"))
         self.key_line.show_message(said)
 
     def switch_off(self, off: Off) -> None:
         """Change which heads are off."""
-        self.session.change(**off_fields(self.session.shown, off, is_comparing=self.engine.is_comparing))
+        self.session.switch_off(off, is_comparing=self.engine.is_comparing)
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""
@@ -414,7 +417,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         if self.stores is None or self._lacks_row():
             return
         head = self.views.row_head or self.session.shown.selected
-        if refusal := toggle_pin(self.session, head, key_of(self, "app.pin")):
+        if refusal := self.session.toggle_pin(head, key_of(self, "app.pin")):
             self.notify(refusal)
         elif head is not None:
             name, *pins = (head_text(each, self.stores.outline.stacks) for each in (head, *self.session.shown.pins))

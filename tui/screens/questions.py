@@ -13,9 +13,9 @@ from engine.values.outline import ALL_HEADS, heads_named
 from engine.values.views import Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
 from tui.screens.prompt import Question
-from tui.state.marked_heads import off_fields, say_off, switch_heads
 from tui.state.overview_measures import NAMES, by_spread
 from tui.state.places import NoPlaceError, example, parse_place, view_names
+from tui.state.session import say_off, switch_heads
 from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
@@ -351,9 +351,8 @@ class OffByName(QuestionOfModel):
         """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
-        shown = self._session.shown
-        off = switch_heads(shown.off, heads, is_off=word == "off")
-        self._session.change(**off_fields(shown, off, is_comparing=self._views.is_comparing))
+        off = switch_heads(self._session.shown.off, heads, is_off=word == "off")
+        self._session.switch_off(off, is_comparing=self._views.is_comparing)
         said = say_off(off, self._outline.stacks, key_of(self._views, "app.all_on"))
         self._views.post_message(Notice(said))
 

@@ -11,11 +11,10 @@ from engine.store.files import replaced_file, state_directory
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.views import RANK_MEASURES, VIEWS
-from tui.state.marked_heads import MOST_PINS
 from tui.state.overview_measures import MEASURES as OVERVIEW_MEASURES
 from tui.state.overview_measures import overview_fields
 from tui.state.places import OTHER_VIEWS
-from tui.state.session import Shown
+from tui.state.session import MOST_PINS, Shown
 
 if TYPE_CHECKING:
     from engine.values.outline import ModelOutline

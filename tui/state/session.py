@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -12,6 +12,12 @@ from engine.values.views import OVERVIEW
 
 if TYPE_CHECKING:
     from tui.drawing.levels import Scale
+
+
+MOST_PINS = 7
+"""Heads that can be pinned: with the selected one, there is a sign and a colour for each."""
+
+ALL_ON = "all heads are on"
 
 
 class _Cycle(Enum):
@@ -108,6 +114,25 @@ class Shown:
         """The heads that are off, for keys of maps: with none off, `by_mean` makes no difference."""
         return self.off if self.off.heads else NOTHING_OFF
 
+    @property
+    def compared(self) -> tuple[Head, ...]:
+        """The heads to compare: the pinned ones, then the selected one unless it is pinned."""
+        selected = self.selected
+        if selected is None or selected.is_layer or selected in self.pins:
+            return self.pins
+        return (*self.pins, selected)
+
+    @property
+    def compared_pair(self) -> tuple[Head, Head] | None:
+        """The two heads of a difference of maps; the first one pinned comes first and is subtracted.
+
+        The other is the selected head, or the last one pinned if the selected head is the first itself.
+        """
+        heads = self.compared
+        if not self.pins or len(heads) < 2:
+            return None
+        return heads[0], self.selected if self.selected is not None and self.selected in heads[1:] else heads[-1]
+
 
 Follower = Callable[[frozenset[str]], None]
 """Called with the names of the fields that have changed."""
@@ -138,6 +163,32 @@ class Session:
         against = None if self.shown.against == token else self.shown.against
         self.change(token=token, against=against, **fields)
 
+    def toggle_pin(self, head: Head | None, key: str) -> str:
+        """Pin or unpin a head; give the message why that is impossible, or an empty text.
+
+        Examples
+        --------
+        >>> session = Session()
+        >>> session.toggle_pin(Head("decoder", 0, 1), "P"), [str(head) for head in session.shown.pins]
+        ('', ['L0H1'])
+        >>> session.toggle_pin(Head("decoder", 0), "P")
+        'L0 is a layer, and only heads can be pinned; choose one of its heads, then press P'
+        """
+        pins = self.shown.pins
+        if head is None:
+            return f"only heads can be pinned; choose one in the tree, then press {key}"
+        if head.is_layer:
+            return f"{head} is a layer, and only heads can be pinned; choose one of its heads, then press {key}"
+        if head not in pins and len(pins) == MOST_PINS:
+            pinned = ", ".join(map(str, pins))
+            return f"{MOST_PINS} heads are pinned, which is the limit; unpin one with {key}: {pinned}"
+        self.change(pins=tuple(each for each in pins if each != head) if head in pins else (*pins, head))
+        return ""
+
+    def switch_off(self, off: Off, *, is_comparing: bool) -> None:
+        """Change which heads are off; with none off, only a second model leaves a difference of maps."""
+        self.change(off=off, difference=self.shown.difference and (bool(off.heads) or is_comparing))
+
     def change(self, **fields: Any) -> bool:
         """Change fields of `Shown` and tell the followers once; False if nothing has changed."""
         before, self.shown = self.shown, replace(self.shown, **fields)
@@ -145,3 +196,26 @@ class Session:
         for follower in self._followers if changed else ():
             follower(changed)
         return bool(changed)
+
+
+def how_to_pin(pin: str, compare: str) -> str:
+    """Say how to pin heads, with the keys for it."""
+    return f"nothing is pinned; {pin} pins the selected head, {compare} compares pinned heads"
+
+
+def switch_heads(off: Off, heads: Sequence[Head], *, is_off: bool) -> Off:
+    """Switch heads off, after those that are off already, or on.
+
+    Examples
+    --------
+    >>> one, two = Head("decoder", 0, 1), Head("decoder", 1, 0)
+    >>> [str(each) for each in switch_heads(Off((one,)), [two], is_off=True).heads]
+    ['L0H1', 'L1H0']
+    """
+    others = tuple(each for each in off.heads if each not in heads)
+    return replace(off, heads=(*others, *heads) if is_off else others)
+
+
+def say_off(off: Off, stacks: Sequence[str], all_on: str) -> str:
+    """Name the heads that are off, and the key that switches all on."""
+    return f"{off.text(stacks)}; {all_on} switches all on" if off.heads else ALL_ON

@@ -25,8 +25,7 @@ from tui.drawing.plots import Curve, FurtherCurve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
 from tui.state.maps import map_of
-from tui.state.marked_heads import compared_heads, compared_pair, how_to_pin
-from tui.state.session import Shown, Side
+from tui.state.session import Shown, Side, how_to_pin
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import map_source
@@ -68,7 +67,7 @@ class ComparePane(SentencePane):
             return
         if shown.side is not self.side:
             self._show_side(shown.side)
-        heads = compared_heads(shown)
+        heads = shown.compared
         names = [head_text(head, stores.outline.stacks) for head in heads]
         if not shown.pins:
             self.show_message((), how_to_pin(key_of(self.app, "app.pin"), key_of(self.app, "app.compare")))
@@ -78,7 +77,7 @@ class ComparePane(SentencePane):
             return
         elif self.side is Side.MAPS:
             self._draw_maps(shown, stores, sentence, heads, names)
-        elif (pair := compared_pair(shown)) is None:
+        elif (pair := shown.compared_pair) is None:
             self.show_message((), f"a difference needs two heads; go to another one than {names[0]}, or pin one")
         else:
             self._draw_difference(shown, stores, sentence, pair)
@@ -179,13 +178,13 @@ class ComparePane(SentencePane):
         """Name the heads, of a difference the one that is subtracted last."""
         shown = self.session.shown
         if self.side is Side.DIFFERENCE:
-            return "-less-".join(map(str, reversed(compared_pair(shown) or ())))
-        return "-".join(map(str, compared_heads(shown)))
+            return "-less-".join(map(str, reversed(shown.compared_pair or ())))
+        return "-".join(map(str, shown.compared))
 
     async def whole_table(self) -> AnyTable:
         """Give the table of what is drawn: each spectrum with its own chance, or every weight of the maps."""
         shown, stores = self.session.shown, self.known
-        heads, pair = compared_heads(shown), compared_pair(shown)
+        heads, pair = shown.compared, shown.compared_pair
         if self.side is Side.SPECTRA:
             found = [spectrum for head in heads for spectrum in stores.spectra.listed(head, shown.distance)]
             if not found:

@@ -14,9 +14,8 @@ from textual.widget import Widget
 from engine.values.heads import Head
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import HEADS, OVERVIEW, VIEWS, Scope, ring_of, view_after
-from tui.state.marked_heads import how_to_pin
 from tui.state.places import PlaceHistory
-from tui.state.session import Averaging, Session
+from tui.state.session import Averaging, Session, how_to_pin
 from tui.state.stores import Stores
 from tui.toolkit.keys import HEADS as OF_HEADS
 from tui.toolkit.keys import MEASURING, MOVING, SENTENCE, key_of, shared_key

@@ -23,7 +23,7 @@ from tests.tui.painted import good_terminal
 from tui.app.keymap import classes_with_keys
 from tui.app.start import Start
 from tui.screens.palette import Palette
-from tui.state.marked_heads import how_to_pin
+from tui.state.session import how_to_pin
 from tui.toolkit.keys import key_of
 from tui.views.tree import HeadTree
 from tui.widgets.heatmap import Heatmap

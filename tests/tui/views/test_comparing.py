@@ -16,8 +16,7 @@ from tests.exporting import as_exported, written
 from tests.tui.explorer import active, drawn_lines, explorer, notices, screen_text, see, settle, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.drawing.plots import SIGNS
-from tui.state.marked_heads import MOST_PINS, how_to_pin
-from tui.state.session import Side
+from tui.state.session import MOST_PINS, Side, how_to_pin
 from tui.toolkit.line_filters import ascii_cells
 from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
