@@ -25,8 +25,7 @@ from tui.drawing.text import quote_text
 from tui.screens.commands import ALSO_CALLED, THEME, Command, commands_in_view, commands_on, fit_of, show_measure
 from tui.screens.modal import Modal
 from tui.state.overview_measures import NAMES
-from tui.state.places import NoPlaceError, example, parse_place, view_names
-from tui.state.tree_search import is_condition
+from tui.state.places import NoPlaceError, example, is_condition, parse_place, view_names
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme

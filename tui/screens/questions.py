@@ -14,9 +14,8 @@ from engine.values.views import Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
 from tui.screens.prompt import Question
 from tui.state.overview_measures import NAMES, by_spread
-from tui.state.places import NoPlaceError, example, parse_place, view_names
+from tui.state.places import NoPlaceError, example, is_condition, parse_place, place_after, view_names
 from tui.state.session import say_off, switch_heads
-from tui.state.tree_search import is_condition, place_after
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
 from tui.toolkit.themes import SHORT, known_theme

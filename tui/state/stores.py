@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.values.heads import SHORT_LABELS, Head, Label
 from engine.values.progress import SWITCHING, Progress
 from engine.values.table import Table
 from tui.state.maps import Maps
+from tui.state.places import find
 from tui.state.spectra_store import SpectraStore
 from tui.state.store import Store
 from tui.state.tables import TableStore
-from tui.state.tree_search import Lines, find, lines_of
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
@@ -82,15 +82,10 @@ class Stores:
         """Give the short form of a head's label, as in the tree, or an empty text."""
         return SHORT_LABELS.get(self.label(head), self.label(head))
 
-    @cached_property
-    def lines(self) -> Lines:
-        """The tree's lines, made for the first search: a large model has many thousands."""
-        return lines_of(self.outline)
-
     def found(self, text: str, shown: Shown) -> tuple[Head, ...]:
         """List the layers and heads that a text finds, in the order of the tree."""
         labels = {head: label.name for head, label in self.labels.items()}
-        return find(text, self.lines, labels, {"pinned *": shown.pins, "off": shown.off.heads})
+        return find(text, self.outline, labels, {"pinned *": shown.pins, "off": shown.off.heads})
 
     def close(self) -> None:
         """Cancel all work, and draw nothing any more."""

@@ -17,8 +17,8 @@ from tui.drawing.facts import short_name
 from tui.drawing.numbers import align_numbers
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import FACT, WORDS, Part, Title
+from tui.state.places import place_after
 from tui.state.session import Session
-from tui.state.tree_search import place_after
 from tui.toolkit.keys import MOVING, key_of, lines_of, paging_bindings, shared_key
 from tui.toolkit.messages import Notice
 from tui.toolkit.screen import PlacedBars

@@ -9,8 +9,7 @@ from engine.values.heads import Head
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.tui.explorer import active_table, explorer, press, see, title
-from tui.state.places import parse_place
-from tui.state.tree_search import find, lines_of
+from tui.state.places import find, parse_place
 
 
 def head(layer: int, number: int = -1, stack: str = "decoder") -> Head:
@@ -63,7 +62,7 @@ def test_a_head_without_a_stack_is_of_the_stack_that_one_is_in() -> None:
 
 
 def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> None:
-    one, two = lines_of(ONE), lines_of(TWO)
+    one, two = ONE, TWO
     labels = {head(2, 7): "induction", head(0, 1): "previous", head(4, 0): "induction"}
     assert find("5.3", one, labels) == find("L5H3", one, labels) == find("5 3", one, labels) == (head(5, 3),)
     assert find("L5", one, labels) == (head(5),)
