@@ -12,7 +12,6 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets.input import Selection
 
 from engine.values.errors import EngineError, Superseded
 from tui.drawing.text import escape_text, fit
@@ -32,7 +31,7 @@ PAUSE = 0.08
 class SentenceInput(Field):
     """An input with a history of sentences; a pasted text is taken whole, with spaces for its line ends.
 
-    Without the focus it shows the tokens of the sentence on screen; a draft comes back with the focus.
+    Without the focus it draws the tokens of the sentence on screen; a draft that was not read stays its value.
 
     Parameters
     ----------
@@ -65,26 +64,30 @@ class SentenceInput(Field):
         self.pause: Timer | None = None
         self._shown: Sentence | None = None
         self._text = ""
-        self._draft: tuple[str, Selection] | None = None
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether something was typed that was not read."""
+        return bool(self.value.strip()) and self.value != self._text
 
     def show_read(self, text: str, sentence: Sentence | None) -> None:
         """Show the sentence on screen, with its tokens once they are known, while the line has no focus."""
+        keeps_value = self.has_focus or self.has_draft
         self._text, self._shown = text, sentence
         if sentence is not None:
             self._spelled = sentence
-        if not self.has_focus:
+        if not keeps_value:
             self.value = text
-            self.refresh()
+        self.refresh()
 
     def finish(self, text: str) -> None:
-        """Take a sentence that the model is about to read, and drop the draft."""
-        self._draft = None
+        """Take a sentence that the model is about to read, in the place of a draft."""
         self._sentences.rest()
         self._text = self.value = text
 
     def begin(self) -> None:
         """Prepare for typing: the first letter replaces the sentence on screen, but not a draft."""
-        if self._draft is None:
+        if not self.has_draft:
             self.offer_to_replace()
 
     def action_history(self, step: int) -> None:
@@ -141,12 +144,12 @@ class SentenceInput(Field):
         shown, width = self._shown, self.size.width
         if y or self.has_focus:
             return super().render_line(y)
-        if not self.value.strip():
+        if not self._text.strip():
             said = fit(str(self.placeholder), width)
             placeholder = Strip([Segment(said, self.get_component_rich_style("input--placeholder"))])
             return placeholder.apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
-        if shown is None or shown.text != self.value:
-            text = Text(fit(escape_text(self.value), width), no_wrap=True, end="")
+        if shown is None or shown.text != self._text:
+            text = Text(fit(escape_text(self._text), width), no_wrap=True, end="")
         else:
             from tui.drawing.token_spelling import token_strip
 
@@ -164,16 +167,9 @@ class SentenceInput(Field):
         """Show the tokens of what is typed."""
         self._refresh_tokens()
 
-    def on_focus(self) -> None:
-        """Bring a draft back."""
-        if self._draft is not None:
-            (self.value, selection), self._draft = self._draft, None
-            self.selection = selection
-
     def on_blur(self) -> None:
-        """Keep what was not read as a draft, unless another window has the focus."""
-        if self.app.app_focus and self.value != self._text:
-            self._draft = (self.value, self.selection) if self.value.strip() else None
+        """Go back to the sentence on screen from an empty line, unless another window has the focus."""
+        if self.app.app_focus and not self.has_draft:
             self.value = self._text
 
     def watch_has_focus(self, has_focus: bool) -> None:

@@ -74,7 +74,8 @@ async def test_an_unread_draft_is_not_shown_as_the_sentence_and_comes_back(tiny_
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         line = app.main.sentence_input
         await type_keys(pilot, "i", *"dog", "left", "tab")
-        assert line.value == "the cat" == app.session.shown.sentence
+        assert app.session.shown.sentence == "the cat"
+        assert "sentence t│he│ cat" in screen_text(app)
         await type_keys(pilot, "i")
         assert (line.value, line.cursor_position) == ("dog", len("do"))
         await type_keys(pilot, "escape", "i")
