@@ -19,9 +19,6 @@ from tui.state.store import Store
 TableKey = tuple[str, Query]
 """The name of a view, and its query."""
 
-LARGE = 10_000
-"""Rows of a table that would keep the event loop waiting; another thread takes them out of the frame."""
-
 WORDS = 4
 """Tokens that describe a side of a term."""
 
@@ -148,8 +145,9 @@ class TableStore(Store[TableKey, Table]):
                 raise
             alone = await asyncio.wrap_future(self._engine.table(name, replace(query, with_other=False), work))
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
-        if table.frame.height > LARGE:
-            await asyncio.to_thread(getattr, table, "rows")
+        await asyncio.to_thread(
+            getattr, table, "rows"
+        )  # made there, as a large table would keep the event loop waiting
         return table
 
     async def _grow(self, key: TableKey) -> Table:

@@ -138,19 +138,14 @@ class Views(Container):
                 if is_displayed(pane) or (has_follower and pane is self.attention):
                     pane.draw_changes(self.session.shown, self.stores)
 
+    @on(DrawingWanted)
     def draw_soon(self) -> None:
         """Draw the views once for all answers that arrive until then; may be called on any thread."""
         if not self._is_to_draw:
             self._is_to_draw = self.call_later(self.draw)
 
-    @on(DrawingWanted)
-    def _drawing_wanted(self, event: DrawingWanted) -> None:
-        event.stop()
-        self.draw_soon()
-
     @on(NumbersToggled)
     def _number(self, event: NumbersToggled) -> None:
-        event.stop()
         self.session.change(is_numbered=event.is_numbered)
 
     @property
@@ -162,7 +157,6 @@ class Views(Container):
 
     @on(PlaceWanted)
     def _place_wanted(self, event: PlaceWanted) -> None:
-        event.stop()
         self._history.jump()
         if isinstance(event.place, Head):
             averaging = self.session.shown.averaging if event.place.is_layer else Averaging.NOTHING
@@ -172,13 +166,11 @@ class Views(Container):
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
-        event.stop()
         self._history.jump()
         self.enter(event.head)
 
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
-        event.stop()
         self.show_view(HEADS.name)
         if isinstance(pane := self.active, TablePane):
             pane.call_after_refresh(pane.filter_by, event.text)
@@ -457,7 +449,8 @@ class Views(Container):
             case "table.all_rows":
                 return stores.tables.stoppable is not None  # the key stops that
             case "app.switch":
-                return isinstance(self.active, TablePane) and self.active.is_on_row_of_no_head
+                pane = self.active
+                return isinstance(pane, TablePane) and pane.grid.row is not None and pane.head_here is None
         return False
 
     def action_scale(self) -> None:

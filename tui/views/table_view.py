@@ -354,11 +354,6 @@ class TablePane(Pane):
         return head_of(row, self._kind.columns)
 
     @property
-    def is_on_row_of_no_head(self) -> bool:
-        """Whether there is a row under the cursor, and it is of no head."""
-        return self.grid.row is not None and self.head_here is None
-
-    @property
     def is_on_chosen_row(self) -> bool:
         """Whether a person moved to the row, or filtered, in a table that is not about heads that feed another."""
         is_filtered = self.current_filter is not None and not self._is_selected_hidden
