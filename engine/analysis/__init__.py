@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.analysis import attention, large_maps, open_model, patterns, tables, weights
+    from engine.analysis import attention, open_model, patterns, tables, weights
 
-__all__ = ["attention", "large_maps", "open_model", "patterns", "tables", "weights"]
+__all__ = ["attention", "open_model", "patterns", "tables", "weights"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from engine.architectures.tensors import TensorsReadOnce
 from engine.checkpoints.library_imports import IMPORT_LOCK
 from engine.checkpoints.locate import find_other, find_source
 from engine.values import memory
-from engine.values.attention import AttentionMap, AttentionMaps, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
@@ -120,8 +120,6 @@ class OpenModel:
             self._reader.tell = self._tell
         self.source.opened.check()  # on a CPU the weights may stay in their files
         if text is not None:
-            if self._reader.sentence is not None and self._reader.sentence.text != text:
-                self.forget_large_maps()  # before the new ones need the memory
             self._reader.read(text, self.check, off)
         return self._reader
 
@@ -208,10 +206,6 @@ class OpenModel:
         reader = yield from self.reader(text, place=layer)
         return reader.scoring(layer, self.check)
 
-    def forget_large_maps(self) -> None:
-        """Free the maps of a long sentence that `engine.analysis.large_maps` keeps."""
-        self._cached.pop("large maps", None)
-
     # --- two models
 
     def other(self, report: Callable[[Progress], None] | None = None) -> Work[OpenModel]:
@@ -289,9 +283,6 @@ def choose_placement(model: str, need: SentenceNeed, wish: str) -> Placement:
     )  # fmt: skip
 
 
-Maps = TypeVar("Maps", AttentionMap, AttentionMaps)
-
-
 def other_spectra(
     model: OpenModel, layer: Head, whole_layer: bool, matrices: tuple[str, ...] = MATRICES, distance: int | None = None
 ) -> Work[SpectraGroup]:
@@ -331,29 +322,20 @@ def check_both_read(model: OpenModel, text: str) -> Work[OpenModel]:
     return other
 
 
-def check_maps_of_both(model: OpenModel, text: str, stack: str, layer: int | None) -> Work[OpenModel]:
-    """Return the second model if it has the maps of a layer (None: the means over layers), too; raises as above."""
-    yield from model.other()
-    if layer is None:
-        model.comparison.check_stack(stack)
-    else:
-        model.comparison.check(Head(stack, layer))
-    return (yield from check_both_read(model, text))
-
-
 def attention_of_both(model: OpenModel, text: str, stack: str, layer: int | None) -> Work[AttentionMaps]:
     """Return maps as `OpenModel.attention` does, with the second model's as their ``other``.
 
     Raises `EngineError` if the layers cannot be compared, the models read different tokens, or both do not fit into
     memory.
     """
-    other = yield from check_maps_of_both(model, text, stack, layer)
+    yield from model.other()
+    if layer is None:
+        model.comparison.check_stack(stack)
+    else:
+        model.comparison.check(Head(stack, layer))
+    other = yield from check_both_read(model, text)
     own = yield from model.attention(text, stack, layer)
-    return beside_other(model, other, own, (yield from other.attention(text, stack, layer)))
-
-
-def beside_other(model: OpenModel, other: OpenModel, own: Maps, theirs: Maps) -> Maps:
-    """Put the second model's maps beside the first one's; both must have the same tokens."""
+    theirs = yield from other.attention(text, stack, layer)
     if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
         raise _other_tokens(model, other, "the maps of both models have different tokens")
     return replace(own, other=theirs.weights)

@@ -25,9 +25,6 @@ Floats = NDArray[np.float64]
 BLOCK = 2**22
 """Weights that are converted to float64 at once."""
 
-QUERIES_AT_ONCE = 256
-"""Queries of a map that are searched for the largest weight at once."""
-
 NO_KEY = -1
 """Stands for the key of a query that a measure leaves out."""
 
@@ -210,22 +207,14 @@ def _blocks(shape: tuple[int, ...], weights: int = BLOCK) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def pool(
-    attention: AttentionMap,
-    window: MapWindow,
-    largest: float | None = None,
-    check: Callable[[], None] = lambda: None,
-) -> PooledMap:
+def pool(attention: AttentionMap, window: MapWindow) -> PooledMap:
     """Pool a rectangle of a map: the largest weight of each block, its place, and the mean.
 
     For two maps their difference is pooled, one row of blocks at a time, and the largest is the largest in size. What
-    lies beyond the map is left out. ``largest`` is the result of `largest_value`, if it is known; ``check`` is called
-    between rows of blocks and may raise.
+    lies beyond the map is left out.
     """
     window = window.within(*attention.weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
-    if largest is None:
-        largest = largest_value(attention, check)
     shape = len(rows), len(columns)
     first, last = columns.start * block, min(columns.stop * block, attention.weights.shape[1])
     if block == 1:
@@ -236,7 +225,6 @@ def pool(
         places = np.empty((*shape, 2), np.int32)
         starts = np.arange(0, last - first, block)
         for place, row in enumerate(rows):
-            check()
             some = attention.part(slice(row * block, (row + 1) * block), slice(first, last))  # (queries, keys)
             sizes = np.abs(some) if attention.is_signed else some
             padded = np.full(len(columns) * block, -np.inf, np.float32)
@@ -255,26 +243,11 @@ def pool(
         maxima,
         means,
         places,
-        largest,
+        attention.largest,
         pairs=None if attention.other is None else np.stack([attention.weights[at], attention.other[at]], axis=-1),
         visible=attention.visible,
         chances=None if attention.chance is None else attention.chance[at],
     )
-
-
-def largest_value(attention: AttentionMap, check: Callable[[], None] = lambda: None) -> float:
-    """Find the largest finite weight of a map, or the largest size of a difference of two; at least 0."""
-    largest = 0.0
-    for first in range(0, len(attention.weights), QUERIES_AT_ONCE):
-        check()
-        values = attention.part(slice(first, first + QUERIES_AT_ONCE), slice(None))
-        if attention.is_signed:
-            values = np.abs(values)
-        highest = float(values.max(initial=0.0))
-        if not np.isfinite(highest):
-            highest = float(values.max(where=np.isfinite(values), initial=0.0))
-        largest = max(largest, highest)
-    return largest
 
 
 def _row_of_means(some: Weights, starts: NDArray[np.intp]) -> NDArray[np.float64]:

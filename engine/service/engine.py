@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
     from engine.analysis.open_model import OpenModel
     from engine.checkpoints.source import Source
-    from engine.values.attention import (
-        AttentionMap,
-        AttentionMaps,
-        MapLines,
-        MapQuery,
-        MapWindow,
-        PooledMap,
-        Sentence,
-    )
+    from engine.values.attention import AttentionMaps, Sentence
     from engine.values.heads import Head, Label
     from engine.values.memory import MemoryReport
     from engine.values.progress import Progress
@@ -302,18 +294,6 @@ class Engine:
     def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
         """Request a sentence's attention followed through all layers of a stack."""
         return self._ask_model(lambda model: analysis.attention.rollout_of(model, text, stack), view)
-
-    def pooled(self, query: MapQuery, window: MapWindow, view: str = "") -> Future[PooledMap]:
-        """Request a rectangle of a map of a long sentence, pooled to blocks."""
-        return self._ask_model(lambda model: analysis.large_maps.pooled_map(model, query, window), view)
-
-    def whole_map(self, query: MapQuery, view: str = "") -> Future[AttentionMap]:
-        """Request a whole map of a sentence, or two for their difference."""
-        return self._ask_model(lambda model: analysis.large_maps.whole_map(model, query), view)
-
-    def map_lines(self, query: MapQuery, place: tuple[int, int], view: str = "") -> Future[MapLines]:
-        """Request the row of a query and the column of a key, ``place``, of a map of a long sentence."""
-        return self._ask_model(lambda model: analysis.large_maps.map_lines(model, query, place), view)
 
     # --- files
 

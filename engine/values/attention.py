@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from engine.values.heads import NOTHING_OFF, Off
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +48,6 @@ class MapName:
         if self.layer is None:
             return "mean over layers and heads" if self.head is None else f"H{self.head}, mean over layers"
         return f"L{self.layer}, mean over heads" if self.head is None else f"L{self.layer}H{self.head}"
-
-
-@dataclass(frozen=True, slots=True)
-class MapQuery:
-    """One map of a sentence, or the difference ``minuend − name`` of two.
-
-    Attributes
-    ----------
-    text : the sentence.
-    name : of the map.
-    off : the heads that are switched off.
-    minuend : another map of the same run of the model; the same name stands for the map with all heads on, or if none
-        is off, for the second model's. None for no difference.
-    """
-
-    text: str
-    name: MapName
-    off: Off = NOTHING_OFF
-    minuend: MapName | None = None
 
 
 Places = NDArray[np.int64]
@@ -124,7 +104,10 @@ class VisibleKeys:
 
 
 AT_ONCE = 512 * 512
-"""The most weights of a map that crosses whole, and is computed while a person waits for a key."""
+"""The most weights of a map that is searched or pooled while a person waits for a key."""
+
+QUERIES_AT_ONCE = 256
+"""Queries of a map that are searched for the largest weight at once."""
 
 TokenKind = Literal["text", "special", "added"]
 """``text``; ``special`` for a special token that was typed, or that replaces unknown text; ``added`` for one that the
@@ -183,7 +166,7 @@ class Sentence:
 
     @property
     def is_long(self) -> bool:
-        """Whether its maps stay with the engine, which hands out the parts in view."""
+        """Whether only the parts of its maps in view are drawn, each pooled on another thread."""
         return len(self.ids) ** 2 > AT_ONCE
 
     @property
@@ -227,11 +210,11 @@ class AttentionMaps:
         return f"attention maps of {self.stack}{layer}: {heads} heads × {queries} queries × {keys} keys"
 
     def select(self, head: int | None) -> AttentionMap:
-        """Select one head's map, or the mean over the heads (None)."""
+        """Copy one head's map, or compute the mean over the heads (None)."""
 
         def of_head(maps: NDArray[np.float32]) -> NDArray[np.float32]:
-            own: NDArray[np.float32] = maps.mean(0, np.float64).astype(np.float32) if head is None else maps[head]
-            return own
+            mean_or_own: NDArray[np.float32] = maps.mean(0, np.float64) if head is None else maps[head]
+            return mean_or_own.astype(np.float32)
 
         name = MapName(self.stack, self.layer, head, self.is_rollout)
         tokens = self.query_tokens, self.key_tokens
@@ -259,7 +242,7 @@ class MapAxes:
         return self.name.stack != "cross" and self.query_tokens == self.key_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttentionMap(MapAxes):
     """One attention map: what the heatmap draws and the ``attention`` table lists.
 
@@ -288,6 +271,20 @@ class AttentionMap(MapAxes):
         with np.errstate(invalid="ignore"):  # of infinities that cancel
             difference: NDArray[np.float32] = self.other[queries, keys] - self.weights[queries, keys]
         return difference
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest finite weight, or the largest size of a difference; at least 0."""
+        largest = 0.0
+        for first in range(0, len(self.weights), QUERIES_AT_ONCE):
+            values = self.part(slice(first, first + QUERIES_AT_ONCE), slice(None))
+            if self.is_signed:
+                values = np.abs(values)
+            highest = float(values.max(initial=0.0))
+            if not np.isfinite(highest):
+                highest = float(values.max(where=np.isfinite(values), initial=0.0))
+            largest = max(largest, highest)
+        return largest
 
     def chance_of(self, query: int) -> Sequence[float] | None:
         """Return a query's uniform attention to the keys it sees; of a rollout, that through uniform layers.
@@ -406,31 +403,3 @@ class PooledBlock:
     def total(self) -> float:
         """The sum of its weights."""
         return self.mean * len(self.queries) * len(self.keys)
-
-
-@dataclass(frozen=True, slots=True)
-class MapLines(MapAxes):
-    """One row and one column of an attention map.
-
-    Attributes
-    ----------
-    query, key : positions of the row and the column.
-    row : (keys,) float32 weights of the query on each key.
-    column : (queries,) float32 weights of each query on the key.
-    largest : the largest finite weight of the whole map, which sets the levels of its colours.
-    is_signed : whether these are differences of two maps, and ``largest`` the largest in size.
-    """
-
-    query: int
-    key: int
-    row: NDArray[np.float32]
-    column: NDArray[np.float32]
-    largest: float
-    is_signed: bool = False
-
-    @classmethod
-    def of(cls, attention: AttentionMap, query: int, key: int, largest: float) -> MapLines:
-        """Copy a row and a column of a map, or of the difference if it has another beside it."""
-        row, column = attention.part(query, slice(None)).copy(), attention.part(slice(None), key).copy()
-        tokens = attention.query_tokens, attention.key_tokens
-        return cls(attention.name, *tokens, query, key, row, column, largest, attention.is_signed)

@@ -216,8 +216,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         with suppress(EngineError):  # reported by what needs the model
             memory = await asyncio.wrap_future(self.engine.memory())
             if stores is not None:
-                if memory.placement is not None:
-                    stores.maps.warning = memory.placement.refusal or memory.placement.notice
                 stores.memory = memory
                 stores.arrived()
 

@@ -5,88 +5,91 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.values.attention import (
-    AT_ONCE,
-    AttentionMap,
-    AttentionMaps,
-    MapLines,
-    MapName,
-    MapQuery,
-    MapWindow,
-    PooledMap,
-    Sentence,
-)
-from engine.values.errors import EngineError, Superseded
-from engine.values.heads import DELTA, Head, Off
+from engine.mathematics.attention import pool
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, PooledMap, Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from tui.drawing.titles import Part, difference_part, fact_part, map_part, off_part
-from tui.state.session import Averaging, Shown
+from tui.drawing.token_spelling import spell_map
+from tui.state.session import MOST_PINS, Averaging, Shown
 from tui.state.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from engine.service.engine import Engine
 
 Read = tuple[str, Off]
 """A sentence, and the heads that are off while the model reads it."""
 
-Rectangle = tuple[MapQuery, MapWindow, str]
-"""A rectangle of a map, and the name of the work that computes it."""
-
-Small = tuple[MapQuery, int]
-"""All heads' maps of a layer, named by their mean, and the side of their blocks."""
-
-Cross = tuple[MapQuery, tuple[int, int]]
-"""A query's row and a key's column of a map."""
-
-LAYERS = 3
-"""Layers whose maps of all heads are kept; for 512 tokens, a head's map takes a megabyte."""
+MAPS = MOST_PINS + 2
+"""Maps that are kept: those that are compared, and the next one; for 512 tokens each takes a megabyte."""
 
 PARTS = 16
-"""Rectangles, crosses and layers of small maps that are kept."""
+"""Rectangles of long maps, and layers of small maps, that are kept."""
 
 EVERY = range(1 << 30)
 """The rows or columns of a whole map."""
 
 
+@dataclass(frozen=True, slots=True)
+class MapQuery:
+    """One map of a sentence, or the difference ``minuend − name`` of two.
+
+    Attributes
+    ----------
+    text : the sentence.
+    name : of the map.
+    off : the heads that are switched off.
+    minuend : another map of the same run of the model; the same name stands for the map with all heads on, or if none
+        is off, for the second model's. None for no difference.
+    """
+
+    text: str
+    name: MapName
+    off: Off = NOTHING_OFF
+    minuend: MapName | None = None
+
+    @property
+    def of_layer(self) -> MapQuery:
+        """The query for the mean over the layer's heads, which stands for all its maps."""
+        name = replace(self.name, head=None)
+        return replace(self, name=name, minuend=name if self.minuend == self.name else None)
+
+
+Small = tuple[MapQuery, int]
+"""All heads' maps of a layer, named by their mean, and the side of their blocks."""
+
+
 class Maps:
-    """The known maps of sentences; the whole maps of a long sentence stay with the engine.
+    """The known maps of sentences, with all heads' maps of the last layer.
 
     Parameters
     ----------
-    engine, outline : of the open model.
+    engine : of the open model.
     arrived : called when a sentence or a map arrives.
 
     Attributes
     ----------
     has_read : called when the model has read a sentence.
-    heads : maps of single heads, of a short sentence, and differences; the other maps of their layers are not kept.
-    parts : rectangles of a long sentence's maps; newer work of the same name replaces older.
-    lines : rows and columns of a long sentence's maps.
-    warning : why the model cannot read a sentence, or is slow; else empty.
+    whole : single maps, and differences.
+    parts : rectangles of long maps, with readable tokens.
+    small : a layer's maps, pooled, by the number of the head, with readable tokens.
     stores : all of them.
     """
 
-    def __init__(self, engine: Engine, outline: ModelOutline, arrived: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, arrived: Callable[[], None]) -> None:
         self.has_read: Callable[[Sentence], None] = lambda sentence: None
-        self.warning = ""
         self._engine = engine
-        self._outline = outline
         self._arrived = arrived
-        self._selected: tuple[AttentionMaps, AttentionMap] | None = None
-        self._last_small: Small | None = None
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
-        self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
-        self.heads: Store[MapQuery, AttentionMap] = Store(lambda query: engine.whole_map(query, "compare"), arrived)
-        self.parts: Store[Rectangle, PooledMap] = Store(lambda part: engine.pooled(*part), arrived, PARTS)
-        self._small: Store[Small, Mapping[int, PooledMap]] = Store(self._ask_small, arrived, PARTS)
-        self.lines: Store[Cross, MapLines] = Store(lambda cross: engine.map_lines(*cross, "map lines"), arrived, PARTS)
-        self.stores = self._sentences, self._layers, self.heads, self.parts, self._small, self.lines
+        self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, 1)
+        self.whole: Store[MapQuery, AttentionMap] = Store(self._select, arrived, MAPS)
+        self.parts: Store[tuple[MapQuery, MapWindow], PooledMap] = Store(self._pool_part, arrived, PARTS)
+        self.small: Store[Small, Mapping[int, PooledMap]] = Store(self._pool_layer, arrived, PARTS)
+        self.stores = self._sentences, self._layers, self.whole, self.parts, self.small
 
     @property
     def is_late(self) -> bool:
@@ -108,71 +111,50 @@ class Maps:
     async def _read(self, key: Read) -> Sentence:
         """Have the model read a sentence."""
         text, off = key
+        self._layers.forget()  # another sentence's maps may need the memory
         sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", off))
         self.has_read(sentence)
         return sentence
 
     # --- maps
 
-    def whole(self, query: MapQuery) -> AttentionMap | EngineError | None:
-        """Give a map of a short sentence; all maps of its layer are kept."""
-        maps, head = self._layers.get(_layer_of(query)), query.name.head
-        if not isinstance(maps, AttentionMaps):
-            return maps
-        if self._selected is None or self._selected[0] is not maps or self._selected[1].name.head != head:
-            self._selected = maps, maps.select(head)  # kept, because computing a mean takes long
-        return self._selected[1]
-
-    def small(self, query: MapQuery, block: int) -> Mapping[int, PooledMap] | EngineError | None:
-        """Give the maps of a layer's heads in blocks, by the number of the head; those of a long sentence come in turn.
-
-        Parameters
-        ----------
-        query : for the mean over the layer's heads.
-        block : queries, and keys, of a block.
-        """
-        self._last_small = query, block
-        return self._small.get(self._last_small)
-
-    def row(self, query: MapQuery, number: int) -> NDArray[np.float32] | None:
-        """Give all weights of a query in a long sentence's map; None while they are missing or after an error."""
-        lines = self.lines.get((query, (number, 0 if query.name.stack == "cross" else number)))
-        return lines.row if isinstance(lines, MapLines) else None
-
-    async def every_weight(self, query: MapQuery) -> AttentionMap:
-        """Give all weights of a map, however long the sentence is; may raise an `EngineError`."""
-        known = self._layers.peek(_layer_of(query))
-        if isinstance(known, AttentionMaps) and query.minuend in (None, query.name):
-            return known.select(query.name.head)
-        return await asyncio.wrap_future(self._engine.whole_map(query))
-
     def _ask_layer(self, query: MapQuery) -> Future[AttentionMaps]:
+        """Ask for all maps of a layer, in the place of those of another."""
+        self._layers.forget()
         text, name, off = query.text, query.name, query.off
         if name.is_rollout:
             return self._engine.rollout(text, name.stack, "maps")
-        ask = self._engine.differences if query.minuend is not None else self._engine.attention
+        ask = self._engine.attention if query.minuend is None else self._engine.differences
         return ask(text, name.stack, name.layer, "maps", off)
 
-    async def _ask_small(self, small: Small) -> Mapping[int, PooledMap]:
-        """Ask for a layer's maps head by head, each pooled on the engine's thread."""
+    async def _select(self, query: MapQuery) -> AttentionMap:
+        """Take a map out of its layer's, or subtract one of another head."""
+        if query.minuend is None or query.minuend == query.name:
+            maps, head = await self._layers.wait_for(query.of_layer), query.name.head
+            return await asyncio.to_thread(maps.select, head) if maps.sentence.is_long else maps.select(head)
+        one = await self.whole.wait_for(replace(query, minuend=None))
+        other = await self.whole.wait_for(replace(query, name=query.minuend, minuend=None))
+        if (one.query_tokens, one.key_tokens) != (other.query_tokens, other.key_tokens):
+            raise EngineError("the maps have different tokens, so there is no difference")
+        return replace(one, other=other.weights)
+
+    async def _pool_part(self, part: tuple[MapQuery, MapWindow]) -> PooledMap:
+        query, window = part
+        sentence = await self._sentences.wait_for((query.text, query.off))
+        return spell_map(await asyncio.to_thread(pool, await self.whole.wait_for(query), window), sentence)
+
+    async def _pool_layer(self, small: Small) -> Mapping[int, PooledMap]:
+        """Pool a layer's maps; those of a long sentence come in turn."""
         query, block = small
-        layer = Head(query.name.stack, query.name.layer or 0)
+        maps, window = await self._layers.wait_for(query), MapWindow(block, EVERY, EVERY)
+        pooled = enumerate(spell_map(pool(maps.select(at), window), maps.sentence) for at in range(len(maps.weights)))
+        if not maps.sentence.is_long:
+            return await asyncio.to_thread(dict, pooled)
         found: dict[int, PooledMap] = {}
-        for number in range(self._outline.layer(layer).heads):
-            if small != self._last_small:
-                raise Superseded("the cursor moved to another layer")
-            asked = replace(query, name=replace(query.name, head=number))
-            pooled = self._engine.pooled(asked, MapWindow(block, EVERY, EVERY), "small maps")
-            found[number] = await asyncio.wrap_future(pooled)
-            if len(found[number].query_tokens) * len(found[number].key_tokens) > AT_ONCE:
-                self._small.put(small, dict(found), is_complete=False)
+        for _ in maps.weights:
+            number, found[number] = await asyncio.to_thread(next, pooled)
+            self.small.put(small, dict(found), is_complete=False)
         return found
-
-
-def _layer_of(query: MapQuery) -> MapQuery:
-    """Give the query for the mean over the heads, which stands for all maps of a layer."""
-    name = replace(query.name, head=None)
-    return replace(query, name=name, minuend=name if query.minuend is not None else None)
 
 
 def map_name(shown: Shown, outline: ModelOutline) -> MapName:

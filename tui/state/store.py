@@ -67,6 +67,17 @@ class Store(Generic[Key, Value]):
             raise known
         return known
 
+    async def wait_for(self, key: Key) -> Value:
+        """Give the answer once it is known; raise what the work failed with."""
+        if key not in self._complete and key not in self._asked:
+            self._begin(key)
+        if (work := self._asked.get(key)) is not None:
+            return await work
+        known = self._known[key]
+        if isinstance(known, Exception):
+            raise known
+        return known
+
     def peek(self, key: Key) -> Value | EngineError | None:
         """Give what `get` gives, but ask for nothing."""
         known = self._known.get(key)

@@ -56,7 +56,7 @@ class Stores:
     def __post_init__(self) -> None:
         self.spectra = SpectraStore(self.engine, self.outline, partial(self.arrived, "spectra"))
         self.tables = TableStore(self.engine, partial(self.arrived, "tables"), self.report)
-        self.maps = Maps(self.engine, self.outline, partial(self.arrived, "maps"))
+        self.maps = Maps(self.engine, partial(self.arrived, "maps"))
         self.every: tuple[Store[Any, Any], ...] = (*self.spectra.stores, self.tables, *self.maps.stores)
 
     def arrived(self, store: str = "") -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -12,15 +11,14 @@ from textual.binding import Binding, BindingType
 
 from engine.analysis.attention import map_table
 from engine.mathematics.attention import spread, visible_keys
-from engine.values.attention import AttentionMap, MapName, MapQuery, PooledMap, Sentence
-from engine.values.errors import EngineError
+from engine.values.attention import AttentionMap, MapName, PooledMap, Sentence
 from engine.values.heads import DELTA, Head, no_attention
 from engine.values.table import AnyTable
 from tui.drawing.facts import brief_notice
 from tui.drawing.levels import Scale
 from tui.drawing.titles import FACT, WORDS, Part, cell_part, fact_part
 from tui.drawing.token_spelling import spell_map
-from tui.state.maps import Maps, map_name, map_query, map_title, next_averaging
+from tui.state.maps import MapQuery, Maps, map_name, map_query, map_title, next_averaging
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.toolkit.keys import SENTENCE, key_of, shared_key
@@ -30,32 +28,11 @@ from tui.widgets.heatmap import Heatmap, MapSource
 from tui.widgets.line import Line
 
 
-def map_source(
-    maps: Maps,
-    query: MapQuery,
-    sentence: Sentence,
-    work: str,
-    whole: Callable[[MapQuery], AttentionMap | EngineError | None],
-) -> MapSource | EngineError | None:
-    """Give a map to draw, or an error; None while it is missing.
-
-    Parameters
-    ----------
-    work : fetches the map of a long sentence part by part; newer work of the same name replaces older.
-    whole : gives the map of a short sentence.
-    """
-    if not sentence.is_long or query.name.is_rollout:
-        map = whole(query)
-        return MapSource.of(spell_map(map, sentence), query) if isinstance(map, AttentionMap) else map
-    return MapSource(
-        query,
-        sentence.tokens,
-        sentence.tokens,
-        lambda window: maps.parts.get((query, window, work)),
-        partial(maps.row, query),
-        is_signed=query.minuend is not None,
-        spelled=partial(spell_map, sentence=sentence),
-    )
+def map_source(maps: Maps, query: MapQuery, map: AttentionMap, sentence: Sentence) -> MapSource:
+    """Give a map to draw; of a long sentence, it is pooled part by part."""
+    if sentence.is_long:
+        return MapSource(query, map, lambda window: maps.parts.get((query, window)))
+    return MapSource(query, spell_map(map, sentence))
 
 
 class AttentionPane(SentencePane):
@@ -124,10 +101,11 @@ class AttentionPane(SentencePane):
             self.show_message(title, no_attention(name.stack))
             return
         query = map_query(shown, name)
-        source = map_source(stores.maps, query, sentence, "maps", stores.maps.whole)
-        if not isinstance(source, MapSource):
-            self.show_missing(title, source, is_late=stores.maps.is_late)
+        map = stores.maps.whole.get(query)
+        if not isinstance(map, AttentionMap):
+            self.show_missing(title, map, is_late=stores.maps.is_late)
             return
+        source = map_source(stores.maps, query, map, sentence)
         answer = self.heatmap.show(source, shown.map_scale, is_numbered=shown.is_numbered)
         if not isinstance(answer, PooledMap) and (answer is not None or self.heatmap.key != query):
             self.show_missing(title, answer, is_late=stores.maps.is_late)
@@ -137,7 +115,7 @@ class AttentionPane(SentencePane):
             label, clearness = stores.labels[head]
             score = f"{label} {clearness:.2f}"
             title.insert(1, Part(f"{score} on random tokens", " · ", ((WORDS, score), (FACT, ""))))
-        if source.is_whole and (entropy := _entropy_of(stores.maps.whole(query))) is not None:
+        if source.is_whole and (entropy := _entropy_of(map)) is not None:
             title.append(fact_part(f"entropy {entropy:.2f}", " · "))
         title.append(fact_part({"sink": "linear beyond the first key"}.get(self.scale, self.scale)))
         as_text = () if source.is_whole else (f"{key_of(self.app, 'app.text')}: as text",)
@@ -175,7 +153,7 @@ class AttentionPane(SentencePane):
         """Give all weights of the map on screen; `EngineError` when there is none, or it cannot be computed again."""
         if self.shown_query is None:
             raise self.nothing_drawn
-        return await self.known.maps.every_weight(self.shown_query)
+        return await self.known.maps.whole.wait_for(self.shown_query)
 
     async def whole_table(self) -> AnyTable:
         """Give a row for every weight."""
@@ -212,9 +190,9 @@ class AttentionPane(SentencePane):
             self.post_message(DrawingWanted())
 
 
-def _entropy_of(map: object) -> float | None:
+def _entropy_of(map: AttentionMap) -> float | None:
     """Give the mean entropy of a map's queries in nats; None for a difference, the rollout, or undefined rows."""
-    if not isinstance(map, AttentionMap) or map.is_signed or map.name.is_rollout:
+    if map.is_signed or map.name.is_rollout:
         return None
     weights = map.weights[None]
     entropy = float(spread(weights, map.visible or visible_keys(weights))["entropy"][0])

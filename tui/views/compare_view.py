@@ -12,7 +12,7 @@ from textual import on
 from engine.analysis.attention import attention_table, difference_of_heads_table
 from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
-from engine.values.attention import MapQuery, Sentence
+from engine.values.attention import AttentionMap, Sentence
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, head_text
@@ -24,13 +24,12 @@ from tui.drawing.numbers import brief_number
 from tui.drawing.plots import Curve, FurtherCurve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
-from tui.state.maps import map_of
+from tui.state.maps import MapQuery, map_of
 from tui.state.session import Shown, Side, how_to_pin
 from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import map_source
 from tui.views.pane import SentencePane
-from tui.widgets.heatmap import MapSource
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, TitledMap
 from tui.widgets.spectra import HeadValue, HeadValues, SpectraView
@@ -140,13 +139,14 @@ class ComparePane(SentencePane):
         titled = []
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             query = MapQuery(sentence.text, map_of(head), shown.off_in_maps)
-            source = map_source(stores.maps, query, sentence, f"compare {head.stack} {head}", stores.maps.heads.get)
-            if source is None:  # ask for one layer after the other
+            map = stores.maps.whole.get(query)
+            if map is None:  # ask for one layer after the other
                 self.show_missing((), None, is_late=stores.maps.is_late)
                 return
             sign, style = self.graph.line_sign(number)
             above = Title((Part(sign, fewer=((LAST, ""),), style=style), Part(name, " ")))
-            titled.append((above, source if isinstance(source, MapSource) else str(source)))
+            drawn = str(map) if isinstance(map, EngineError) else map_source(stores.maps, query, map, sentence)
+            titled.append((above, drawn))
         self._show_maps([Part(quantity(len(heads), "head"), " "), *_off_parts(shown, stores)], names, titled, shown)
 
     def _draw_difference(self, shown: Shown, stores: Stores, sentence: Sentence, pair: tuple[Head, Head]) -> None:
@@ -156,11 +156,12 @@ class ComparePane(SentencePane):
         named = Part(f"{other} less {pair[0] if is_of_one_stack else base}", " ", briefly)
         title = [named, *_off_parts(shown, stores)]
         query = difference_query(shown, pair)
-        source = map_source(stores.maps, query, sentence, "compare difference", stores.maps.heads.get)
-        if not isinstance(source, MapSource):
-            self.show_missing(title, source, is_late=stores.maps.is_late)
+        map = stores.maps.whole.get(query)
+        if not isinstance(map, AttentionMap):
+            self.show_missing(title, map, is_late=stores.maps.is_late)
             return
         above = Title([replace(part, style="bold") for part in title])
+        source = map_source(stores.maps, query, map, sentence)
         self._show_maps(title, [above.fit(0).plain], [(above, source)], shown)
 
     def _show_maps(self, title: Sequence[Part], names: Sequence[str], maps: Sequence[TitledMap], shown: Shown) -> None:
@@ -193,10 +194,10 @@ class ComparePane(SentencePane):
         if not self._names:
             raise self.nothing_drawn
         if self.side is Side.DIFFERENCE and pair is not None:
-            both = await stores.maps.every_weight(difference_query(shown, pair))
+            both = await stores.maps.whole.wait_for(difference_query(shown, pair))
             return difference_of_heads_table(both, map_of(pair[1]))
         queries = [MapQuery(shown.text or "", map_of(head), shown.off_in_maps) for head in heads]
-        return attention_table([await stores.maps.every_weight(query) for query in queries])
+        return attention_table([await stores.maps.whole.wait_for(query) for query in queries])
 
     @property
     def under_cursor(self) -> list[tuple[str, float]]:

@@ -10,7 +10,7 @@ import numpy as np
 from textual import on
 
 from engine.analysis.attention import attention_table
-from engine.values.attention import MapName, MapQuery, PooledBlock, PooledMap
+from engine.values.attention import MapName, PooledBlock, PooledMap
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -19,7 +19,7 @@ from tui.drawing.facts import brief_notice
 from tui.drawing.levels import Scale
 from tui.drawing.readout import weight_readout
 from tui.drawing.titles import Part, fact_part, layer_part, off_part
-from tui.drawing.token_spelling import spell_map
+from tui.state.maps import MapQuery
 from tui.state.session import Shown
 from tui.state.stores import Stores
 from tui.views.pane import SentencePane
@@ -45,8 +45,6 @@ class HeadsPane(SentencePane):
         self.of_layer: Head | None = None
         self._count = 0
         self._title: Sequence[Part] = ()
-        self._drawn: Mapping[int, PooledMap] = {}
-        self._spelled: Mapping[int, PooledMap] = {}
 
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the maps of the selected layer's heads that have come so far."""
@@ -66,23 +64,21 @@ class HeadsPane(SentencePane):
             return
         query = MapQuery(shown.text or "", MapName(layer.stack, layer.layer, None), shown.off_in_maps)
         tiles = self.maps.lay_out(len(names), len(sentence.ids), len(sentence.ids))
-        found = stores.maps.small(query, tiles.block)
-        if isinstance(found, Mapping) and (fitting := self.maps.lay_out(len(names), *_size(found))) != tiles:
-            tiles = fitting  # queries and keys can be other tokens than the sentence's
-            found = stores.maps.small(query, tiles.block)
+        found = stores.maps.small.get((query, tiles.block))
+        if isinstance(found, Mapping):  # whose queries and keys can be other tokens than the sentence's
+            tiles = self.maps.lay_out(len(names), len(found[0].query_tokens), len(found[0].key_tokens))
+            found = stores.maps.small.get((query, tiles.block))
         if not isinstance(found, Mapping):
             self.show_missing(title, found, is_late=stores.maps.is_late)
             return
-        if found is not self._drawn:
-            self._drawn, self._spelled = found, {at: spell_map(each, sentence) for at, each in found.items()}
-        self.of_layer = layer
         notice = brief_notice(sentence.notice)
         labels = (stores.short_label(head) for head in names)  # maps may be as narrow as the tree
         written = [
             f"H{head.head}{'*' if head in shown.pins else ''}{f' {label}' if label else ''}"
             for head, label in zip(names, labels, strict=True)
         ]
-        self.maps.show(tiles, written, self._spelled, shown.map_scale)
+        self.maps.show(tiles, written, found, shown.map_scale)
+        self.of_layer = layer
         self.show_drawn([*title, fact_part(notice)])
         self._read_out()
 
@@ -139,16 +135,11 @@ class HeadsPane(SentencePane):
     async def whole_table(self) -> AnyTable:
         """Give every weight of the maps."""
         layer, shown = self.of_layer, self.session.shown
-        if layer is None or len(self._drawn) < self._count:
+        if layer is None or len(self.maps.maps) < self._count:
             raise EngineError("some layer maps are still missing; nothing was written")
         asked = self.known.engine.attention(shown.text or "", layer.stack, layer.layer, off=shown.off_in_maps)
         maps = await asyncio.wrap_future(asked)
         return attention_table(maps.select(number) for number in range(len(maps.weights)))
-
-
-def _size(maps: Mapping[int, PooledMap]) -> tuple[int, int]:
-    """Count the queries and the keys of maps."""
-    return len(maps[0].query_tokens), len(maps[0].key_tokens)
 
 
 def _last_largest(pooled: PooledMap) -> PooledBlock:

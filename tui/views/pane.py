@@ -154,7 +154,9 @@ class Pane(Frame):
             message = "the sentence is read after the first head …"
         else:
             message = f"press {key_of(self.app, 'app.sentence')} and type a sentence"
-        self.show_message(title, "\n".join(filter(None, (message, stores.maps.warning))), is_waiting=is_waiting)
+        placement = None if stores.memory is None else stores.memory.placement
+        warning = "" if placement is None else placement.refusal or placement.notice
+        self.show_message(title, "\n".join(filter(None, (message, warning))), is_waiting=is_waiting)
 
     # --- what can be taken away
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 
-from engine.mathematics.attention import largest_value
-from engine.values.attention import AttentionMap, MapLines, Sentence, Spelling
+from engine.values.attention import AttentionMap, Sentence, Spelling
 from engine.values.heads import DELTA, no_attention
 from engine.values.table import AnyTable
 from tui.drawing.levels import Ink, Levels, Scale, default_scale, legend
@@ -32,6 +33,25 @@ from tui.widgets.token_text import TokenText
 
 NARROW = 40
 """Cells below which a line has signs instead of words."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapLines:
+    """A map's row of a query and column of a key, by their positions."""
+
+    map: AttentionMap
+    query: int
+    key: int
+
+    @property
+    def row(self) -> NDArray[np.float32]:
+        """The weights of the query on each key."""
+        return self.map.part(self.query, slice(None))
+
+    @property
+    def column(self) -> NDArray[np.float32]:
+        """The weights of each query on the key."""
+        return self.map.part(slice(None), self.key)
 
 
 class TextPane(SentencePane):
@@ -77,31 +97,24 @@ class TextPane(SentencePane):
         if name.stack.endswith(DELTA):
             self.show_message(title, no_attention(name.stack))
             return
-        query, lines = map_query(shown, name), None
-        if sentence.is_long and not name.is_rollout:
-            place = (min(shown.cell[0], len(sentence.ids) - 1), min(shown.cell[1], len(sentence.ids) - 1))
-            lines = maps.lines.get((query, place if name.stack == "cross" else (place[0], place[0])))
-        elif isinstance(whole := maps.whole(query), AttentionMap):
-            row, column = (min(at, count - 1) for at, count in zip(shown.cell, whole.weights.shape, strict=True))
-            is_one = whole.is_of_one_text
-            lines = MapLines.of(whole, row, row if is_one else column, largest_value(whole))
-        else:
-            lines = whole
-        if isinstance(lines, MapLines):
-            self._colour_texts(lines, sentence, title)
-        else:
-            self.show_missing(title, lines, is_late=maps.is_late)
+        map = maps.whole.get(map_query(shown, name))
+        if not isinstance(map, AttentionMap):
+            self.show_missing(title, map, is_late=maps.is_late)
+            return
+        row, column = (min(at, count - 1) for at, count in zip(shown.cell, map.weights.shape, strict=True))
+        self._colour_texts(MapLines(map, row, row if map.is_of_one_text else column), sentence, title)
 
     def _colour_texts(self, lines: MapLines, sentence: Sentence, title: Sequence[Part]) -> None:
-        ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=lines.is_signed)
-        if ink is Ink.COLOUR and not lines.is_signed:  # differences have half as many colours already
+        map = lines.map
+        ink, styles = self.keys.ink, self.keys.styles_of_levels(is_signed=map.is_signed)
+        if ink is Ink.COLOUR and not map.is_signed:  # differences have half as many colours already
             styles = pair_levels(styles)
-        self._spellings = sentence.spellings_along(lines.query_tokens), sentence.spellings_along(lines.key_tokens)
+        self._spellings = sentence.spellings_along(map.query_tokens), sentence.spellings_along(map.key_tokens)
         self.shown = lines
         self.show_drawn(title)
-        levels = Levels("linear" if self.scale == "sink" else self.scale, lines.largest, ink, lines.is_signed)
-        cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
-        texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
+        levels = Levels("linear" if self.scale == "sink" else self.scale, map.largest, ink, map.is_signed)
+        cursors = (lines.query, lines.query) if map.is_of_one_text else (lines.query, lines.key)
+        texts = (self.queries, map.query_tokens, lines.column), (self.keys, map.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, self._spellings, cursors, strict=True):
             labels = spell_tokens(tokens, spelling)
             special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
@@ -113,7 +126,7 @@ class TextPane(SentencePane):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        keys = 0 if self.shown is None else len(self.shown.key_tokens)
+        keys = 0 if self.shown is None else len(self.shown.map.key_tokens)
         return self.session.shown.map_scale or default_scale(keys)
 
     def replace_by(self, message: str) -> None:
@@ -127,7 +140,7 @@ class TextPane(SentencePane):
         lines = self.shown
         if lines is None or not self.size.height:
             return
-        labels = spell_tokens(lines.key_tokens, self._spellings[1])
+        labels = spell_tokens(lines.map.key_tokens, self._spellings[1])
         needed = self.keys.count_lines(labels, self.size.width, (self.size.height - 5) // 2)
         self.keys.styles.height = "1fr" if needed is None else needed + 1
 
@@ -135,21 +148,22 @@ class TextPane(SentencePane):
         lines = self.shown
         if lines is None:
             return
+        map = lines.map
         width = max(self.size.width - 2, 10)
         self.legend_line.show(self._legend(width))
         verbs = ("→", "←") if width < NARROW else ("looks at", "is looked at by")
         for line, verb, tokens, at, others, weights in (
-            (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
-            (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
+            (self.keys_line, verbs[0], map.query_tokens, lines.query, map.key_tokens, lines.row),
+            (self.queries_line, verbs[1], map.key_tokens, lines.key, map.query_tokens, lines.column),
         ):
-            number = "" if lines.is_of_one_text else f"{at} "  # of one text the readout has it
+            number = "" if map.is_of_one_text else f"{at} "  # of one text the readout has it
             name = f"{short_token(tokens[at])} " if number and width >= NARROW else ""
-            own = at if lines.is_of_one_text else None
+            own = at if map.is_of_one_text else None
             line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own))
-        is_query = lines.is_of_one_text or not self._is_of_keys
-        at, tokens = (lines.query, lines.query_tokens) if is_query else (lines.key, lines.key_tokens)
+        is_query = map.is_of_one_text or not self._is_of_keys
+        at, tokens = (lines.query, map.query_tokens) if is_query else (lines.key, map.key_tokens)
         spelling = self._spellings[0 if is_query else 1][at]
-        between = ITSELF if lines.is_of_one_text else f"{lines.query} → {lines.key}"
+        between = ITSELF if map.is_of_one_text else f"{lines.query} → {lines.key}"
         weight = f"{between} {lines.row[lines.key]:.3f}"  # the cursor covers the colour of this weight
         token, gap = short_token(tokens[at]), " · "
         named = first_fitting(
@@ -166,7 +180,7 @@ class TextPane(SentencePane):
         """Move the map's cursor, which this view follows."""
         event.stop()
         if self.shown is not None:
-            self._point(event.token, is_query=self.shown.is_of_one_text or event.text is self.queries)
+            self._point(event.token, is_query=self.shown.map.is_of_one_text or event.text is self.queries)
 
     def _point(self, token: int, *, is_query: bool) -> None:
         heatmap = self._attention.heatmap
@@ -186,7 +200,7 @@ class TextPane(SentencePane):
             return
         weights = lines.row if self._is_of_keys else lines.column
         at = int(np.argmax(np.abs(np.nan_to_num(weights))))
-        is_query = lines.is_of_one_text or not self._is_of_keys
+        is_query = lines.map.is_of_one_text or not self._is_of_keys
         if at == (lines.query if is_query else lines.key):
             self.post_message(Notice("this token has the largest weight"))
         else:

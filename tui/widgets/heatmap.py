@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import ClassVar, Literal
 
@@ -128,33 +127,31 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class MapSource:
-    """A map that is fetched part by part, as it comes into view.
+    """A map in memory, and how its parts are pooled as they come into view.
 
     Attributes
     ----------
     key : identifies the map.
-    query_tokens, key_tokens : along both axes, as far as they are known before any part has come.
-    window : returns a part, or the error instead; None while it is being computed.
-    row : returns all weights of a query; None while they are being computed.
-    is_signed : whether the values are differences.
-    is_whole : whether the whole map is in memory, so that any part comes at once.
-    spelled : replaces the tokens of a part by readable ones.
+    later : pools a part on another thread; returns it, or the error instead, or None until it is there. None for a map
+        that is small enough to pool all of it at once.
     """
 
     key: Hashable
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
-    window: Callable[[MapWindow], PooledMap | EngineError | None]
-    row: Callable[[int], Weights | None] = lambda query: None
-    is_signed: bool = False
-    is_whole: bool = False
-    spelled: Callable[[PooledMap], PooledMap] = lambda part: part
+    map: AttentionMap
+    later: Callable[[MapWindow], PooledMap | EngineError | None] | None = None
 
-    @classmethod
-    def of(cls, map: AttentionMap, key: Hashable) -> MapSource:
-        """Make a source of a map in memory."""
-        row = partial(map.part, keys=slice(None))
-        return cls(key, map.query_tokens, map.key_tokens, partial(pool, map), row, map.is_signed, is_whole=True)
+    @property
+    def is_whole(self) -> bool:
+        """Whether any part comes at once."""
+        return self.later is None
+
+    def window(self, window: MapWindow) -> PooledMap | EngineError | None:
+        """Return a part, or the error instead; None while it is being pooled."""
+        return pool(self.map, window) if self.later is None else self.later(window)
+
+    def row(self, query: int) -> Weights:
+        """Return all weights of a query."""
+        return self.map.part(query, slice(None))
 
 
 class Heatmap(ScrollArea, can_focus=True):
@@ -163,8 +160,7 @@ class Heatmap(ScrollArea, can_focus=True):
     Attributes
     ----------
     key : identifies the map on screen; None without one.
-    part : the painted part, as it came.
-    pooled : the same with readable tokens.
+    pooled : the painted part.
     scale : logarithmic, from 1e-4 to 1, or another one from zero to the map's largest value.
     is_numbered : whether cells hold their weights as numbers.
     zooms : how zooming would begin: ``in`` or ``out``; empty where all single weights are in view.
@@ -204,7 +200,6 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
-        self.part: PooledMap | None = None
         self.pooled: PooledMap | None = None
         self.is_numbered = False
         self.zooms: Literal["", "in", "out"] = ""
@@ -212,8 +207,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self._source: MapSource | None = None
         self.key: Hashable = None
         self._viewport = Viewport()
-        self._followed: int | None = None
-        """The query whose largest weight the cursor goes to as soon as all its weights have come."""
         self._sides: Sides = BOTH_SIDES
         self._chosen_scale: Scale | None = None
         self._message = ""
@@ -235,19 +228,16 @@ class Heatmap(ScrollArea, can_focus=True):
         scale : None for the default of its number of keys.
         """
         looks = self.scale, self.is_numbered
-        if self._source is not None and self._source.key != source.key:
-            self._followed = None
         self._source, self._chosen_scale, self.is_numbered = source, scale, is_numbered
-        before, answer = self.part, self._fetch()
-        self._follow_row()
-        if self.part is before and looks != (self.scale, is_numbered):
+        before, answer = self.pooled, self._fetch()
+        if self.pooled is before and looks != (self.scale, is_numbered):
             self._paint()
         return answer
 
     def show_message(self, text: str) -> None:
         """Show a message in place of a map."""
         if self.pooled is not None or text != self._message:
-            self.part = self.pooled = self._source = self.key = None
+            self.pooled = self._source = self.key = None
             self._message = text
             self._paint()
 
@@ -266,7 +256,7 @@ class Heatmap(ScrollArea, can_focus=True):
     @property
     def scale(self) -> Scale:
         """How weights become colours."""
-        keys = len(self._source.key_tokens) if self._source is not None else 0
+        keys = len(self._source.map.key_tokens) if self._source is not None else 0
         return self._chosen_scale or default_scale(keys)
 
     @property
@@ -322,17 +312,17 @@ class Heatmap(ScrollArea, can_focus=True):
         if source is None:
             return None
         painted = self.pooled if source.key == self.key else None
-        viewport = self._viewport_on(self._viewport, painted or source)
+        viewport = self._viewport_on(self._viewport, painted or source.map)
         window = viewport.whole_window
         if not source.is_whole:
             is_in_view = painted is not None and painted.window.block == viewport.block
             first = (self.window[0].start, self.window[1].start) if is_in_view else None
-            window = viewport.window_around(first, self._room(source, max(viewport.block, 2)))
+            window = viewport.window_around(first, self._room(source.map, max(viewport.block, 2)))
         if painted is not None and source.is_whole and painted.window == window:
             self._viewport = viewport
             return painted
         answer = source.window(window)
-        if isinstance(answer, PooledMap) and (answer is not self.part or painted is None):
+        if isinstance(answer, PooledMap) and (answer is not self.pooled or painted is None):
             self._show_part(source, viewport, answer)
         elif painted is not None:
             self._viewport = viewport
@@ -340,7 +330,7 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""
-        self.part, self.pooled, self.key, self._message = part, source.spelled(part), source.key, ""
+        self.pooled, self.key, self._message = part, source.key, ""
         self._viewport = self._viewport_on(viewport, self.pooled)
         if not self._viewport.is_moved and (place := _last_query_largest(self.pooled)) is not None:
             self._viewport = self._viewport.with_cursor(*place)
@@ -349,10 +339,10 @@ class Heatmap(ScrollArea, can_focus=True):
         if not source.is_whole:
             self._fetch()
 
-    def _viewport_on(self, viewport: Viewport, map: MapSource | PooledMap) -> Viewport:
+    def _viewport_on(self, viewport: Viewport, map: AttentionMap | PooledMap) -> Viewport:
         return viewport.on_map((len(map.query_tokens), len(map.key_tokens)), self._find_block(map))
 
-    def _find_block(self, map: MapSource | PooledMap) -> int:
+    def _find_block(self, map: AttentionMap | PooledMap) -> int:
         """Find the smallest block that brings the whole map into view."""
         if self._fits_singly(map):
             return 1
@@ -361,7 +351,7 @@ class Heatmap(ScrollArea, can_focus=True):
             return fitting_block(queries, keys, *self._room(map, 2, is_halved=True))
         return max(fitting_block(queries, keys, *self._room(map, 2)), 2)
 
-    def _fits_singly(self, map: MapSource | PooledMap) -> bool:
+    def _fits_singly(self, map: AttentionMap | PooledMap) -> bool:
         rows, columns = self._room(map, 1)
         return len(map.query_tokens) <= rows and len(map.key_tokens) <= columns
 
@@ -388,7 +378,7 @@ class Heatmap(ScrollArea, can_focus=True):
     def _can_zoom_in(self) -> bool:
         return self._is_halved or self._viewport.block > 1
 
-    def _room(self, map: MapSource | PooledMap, block: int, *, is_halved: bool = False) -> Counts:
+    def _room(self, map: AttentionMap | PooledMap, block: int, *, is_halved: bool = False) -> Counts:
         (width, height), cell = self.size, cell_width(is_numbered=self.is_numbered, is_signed=map.is_signed)
         if not width or not height:
             return UNSEEN
@@ -415,7 +405,6 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on the nearest weight of the map."""
-        self._followed = None
         self._change_viewport(replace(self._viewport.with_cursor(query, key), is_moved=True))
 
     def _change_viewport(self, viewport: Viewport) -> None:
@@ -462,17 +451,15 @@ class Heatmap(ScrollArea, can_focus=True):
     def action_largest(self) -> None:
         """Move to the key with the query's largest weight."""
         if self._has_map() and (place := self.looked_at) is not None:
-            self._followed = place[0]
-            self._follow_row()
+            self.go_to_token(place[0])
 
-    def _follow_row(self) -> None:
-        """Move to the largest weight of the followed query once all its weights have come."""
-        if self._followed is None or self._source is None or (row := self._source.row(self._followed)) is None:
-            return
-        place = self._followed, _largest(row)
-        if place == self.looked_at:
-            self.post_message(Notice("this is the row's largest weight"))
-        self.move_to(*place)
+    def go_to_token(self, query: int) -> None:
+        """Move to a query's largest weight."""
+        if self._source is not None:
+            place = query, _largest(self._source.row(query))
+            if place == self.looked_at:
+                self.post_message(Notice("this is the row's largest weight"))
+            self.move_to(*place)
 
     def found(self, text: str) -> tuple[int, ...]:
         """Return the queries at whose token a text begins, ignoring case; it may go on in the tokens after it."""
@@ -481,13 +468,6 @@ class Heatmap(ScrollArea, can_focus=True):
         ends = list(accumulate(map(len, tokens)))
         begins = (match.start() for match in re.finditer(f"(?={word})", "".join(tokens))) if word else ()
         return tuple(dict.fromkeys(bisect_right(ends, begin) for begin in begins))
-
-    def go_to_token(self, query: int) -> None:
-        """Move to a query, and to its largest weight once it is known."""
-        self.move_to(query, self.cursor[1])
-        if self._source is not None:
-            self._followed = query
-            self._follow_row()
 
     def action_find(self, step: int) -> None:
         """Move to the next or previous match, around the ends, and show its number."""
@@ -551,9 +531,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the whole map, or the cursor, in view, and fetch what now has room."""
-        part = self.part
+        before = self.pooled
         self._fetch()
-        if self.part is part:
+        if self.pooled is before:
             self._paint()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:

@@ -70,7 +70,7 @@ class MapGrid(Container):
         self.mount(*more)
         self._count = len(maps)
         sources = [map for _, map in maps if isinstance(map, MapSource)]
-        is_of_same = len({(each.query_tokens, each.key_tokens) for each in sources}) == 1
+        is_of_same = len({(each.map.query_tokens, each.map.key_tokens) for each in sources}) == 1
         self._has_shared_labels = len(sources) == len(maps) > 1 and is_of_same
         self._arrange()
         for cell, (title, map) in zip(self._cells, maps, strict=False):

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from engine.values.attention import MapLines
 from tests.conftest import TinyModel
 from tests.exporting import written
 from tests.opening import no_hurry, open_reader
@@ -18,7 +17,7 @@ from tests.tui.explorer import active, copied, explorer, press, press_slowly, se
 from tests.tui.views.test_long_sentences import TEXT as LONG
 from tui.app.explorer import Explorer
 from tui.drawing.text import flow
-from tui.views.text_view import TextPane
+from tui.views.text_view import MapLines, TextPane
 
 TEXT = "the cat sat on the mat"
 
@@ -76,7 +75,7 @@ async def test_a_small_terminal_has_both_texts_and_enter_follows_the_one_with_th
         await press_slowly(pilot, "enter")
         assert lines_of(app).query == int(np.argmax(lines.column))
         await press_slowly(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
-        assert lines_of(app).query == len(lines.query_tokens) - 1
+        assert lines_of(app).query == len(lines.map.query_tokens) - 1
         await see(pilot, "escape", view="attention")
 
 

@@ -1,4 +1,4 @@
-"""A sentence of many hundred tokens in the explorer: its maps stay with the engine, and what is shown is right."""
+"""A sentence of many hundred tokens in the explorer: parts of its maps are drawn, and what is shown is right."""
 
 from __future__ import annotations
 

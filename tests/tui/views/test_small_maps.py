@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.values.attention import MapName, MapQuery, MapWindow
+from engine.mathematics.attention import pool
+from engine.values.attention import MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
@@ -21,15 +22,12 @@ async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: 
         await see(pilot, "A", view="maps")
         name, maps = app.session.shown.selected, heads_of(app).maps
         assert name is not None
-        weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
-        assert sorted(maps.maps) == list(range(len(weights)))
-        assert maps.largest == float(weights.max())
-        for number, expected in enumerate(weights):
-            window = MapWindow(maps._tiles.block, range(99), range(99))
-            asked = app.engine.pooled(MapQuery(TEXT, MapName(name.stack, name.layer, number)), window).result()
-            np.testing.assert_array_equal(maps.maps[number].values, asked.values)
-            if window.block == 1:
-                np.testing.assert_array_equal(asked.values, expected)
+        asked = app.engine.attention(TEXT, name.stack, name.layer).result()
+        assert sorted(maps.maps) == list(range(len(asked.weights)))
+        assert maps.largest == float(asked.weights.max())
+        window = MapWindow(maps._tiles.block, range(99), range(99))
+        for number, drawn in maps.maps.items():
+            np.testing.assert_array_equal(drawn.values, pool(asked.select(number), window).values)
 
 
 async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(tiny_model: TinyModel, folder: Path) -> None:

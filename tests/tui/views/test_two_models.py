@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.style import Style
 
-from engine.values.attention import MapName, MapQuery, MapWindow
+from engine.values.attention import PooledMap
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, written
 from tests.opening import edited_weights, start_engine
-from tests.tui.explorer import active_table, drawn_lines, explorer, notices, press, see, shown, shown_map
+from tests.tui.explorer import active, active_table, drawn_lines, explorer, notices, press, see, shown, shown_map
 from tests.tui.views.test_long_sentences import CONTEXT, TEXT
 from tui.drawing.levels import Ink, Levels, legend
+from tui.views.compare_view import ComparePane
+from tui.views.text_view import TextPane
 
 SENTENCE = "The cat sat on the mat."
 
@@ -121,9 +123,6 @@ def test_a_level_says_the_sign_and_the_size_alike_on_both_sides(ink: Ink) -> Non
     assert legend(signed, (Style(),) * len(cells), 80).plain.endswith("+1 = difference")
 
 
-OFF = Off((Head("decoder", 0, 1),))
-
-
 @pytest.fixture
 def long_pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
     """Give a tiny Llama and a copy whose second layer asks the other way round and twice as strongly."""
@@ -134,7 +133,7 @@ def long_pair(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path]:
     return model, other
 
 
-def whole_maps(folder: Path, off: Off = NOTHING_OFF) -> NDArray[np.float32]:
+def own_maps(folder: Path, off: Off = NOTHING_OFF) -> NDArray[np.float32]:
     """Give all maps of a model that nothing is compared with: (layers, heads, queries, keys)."""
     engine = start_engine(folder)
     layers = [engine.attention(TEXT, "decoder", layer, off=off).result().weights for layer in range(2)]
@@ -142,32 +141,34 @@ def whole_maps(folder: Path, off: Off = NOTHING_OFF) -> NDArray[np.float32]:
     return np.stack(layers)
 
 
-def blocks(dense: NDArray[np.float32], block: int) -> NDArray[np.float32]:
-    """Pool a dense difference block by block: what is largest in size, with its sign."""
-    parts = [np.array_split(row, range(block, CONTEXT, block), axis=1)
-             for row in np.array_split(dense, range(block, CONTEXT, block))]  # fmt: skip
-    return np.array([[part.flat[np.abs(part).argmax()] for part in row] for row in parts])
+def assert_is_difference(pooled: PooledMap, before: NDArray[np.float32], now: NDArray[np.float32]) -> None:
+    """Compare blocks with what is largest in size in the dense difference, with its sign."""
+    dense, block = now - before, pooled.window.block
+    largest = {}
+    for row, column in itertools.product(pooled.window.rows, pooled.window.columns):
+        part = dense[row * block : (row + 1) * block, column * block : (column + 1) * block]
+        largest[row, column] = part.flat[np.abs(part).argmax()]
+    np.testing.assert_allclose(pooled.values.ravel(), list(largest.values()), rtol=0, atol=1e-6)
+    assert pooled.largest == pytest.approx(np.abs(dense).max(), abs=1e-6), "one scale for all of the map"
 
 
-def test_windows_are_those_of_the_dense_difference(long_pair: tuple[Path, Path]) -> None:
-    own, theirs, without = whole_maps(long_pair[0]), whole_maps(long_pair[1]), whole_maps(long_pair[0], OFF)
-    engine = start_engine(long_pair[0], other=str(long_pair[1]))
-    name, mean = MapName("decoder", 1, 2), MapName("decoder", None, None)
-    cases: list[tuple[MapQuery, NDArray[Any], NDArray[Any]]] = [
-        (MapQuery(TEXT, mean, minuend=mean), own.mean((0, 1)), theirs.mean((0, 1))),
-        (MapQuery(TEXT, name, OFF, name), own[1, 2], without[1, 2]),
-        (MapQuery(TEXT, name, OFF, MapName("decoder", 1, 0)), without[1, 2], without[1, 0]),
-    ]
-    for query, before, now in cases:
-        dense = now - before
-        expected = blocks(dense, 48)
-        pooled = engine.pooled(query, MapWindow(48, range(99), range(99))).result()
-        np.testing.assert_allclose(pooled.values, expected, rtol=0, atol=1e-6)
-        assert pooled.largest == pytest.approx(np.abs(expected).max(), abs=1e-6)
-        part = engine.pooled(query, MapWindow(48, range(2, 5), range(1, 3))).result()
-        np.testing.assert_array_equal(part.values, pooled.values[2:5, 1:3])
-        assert part.largest == pooled.largest, "one scale for all of the map"
-        lines = engine.map_lines(query, (400, 7)).result()
-        assert lines.is_signed
-        np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
+async def test_a_long_sentences_differences_are_those_of_the_models_and_heads(long_pair: tuple[Path, Path]) -> None:
+    own, theirs = own_maps(long_pair[0]), own_maps(long_pair[1])
+    without = own_maps(long_pair[0], Off((Head("decoder", 0, 1),)))
+    async with explorer(long_pair[0], head="L1H2", text=TEXT, other=long_pair[1]) as (app, pilot):
+        await press(pilot, "3", "D", "a", "a", "a")
+        assert_is_difference(shown_map(app), own.mean((0, 1)), theirs.mean((0, 1)))
+        await press(pilot, "unbound:heatmap.fit")
+        assert shown_map(app).window.block == 1
+        assert_is_difference(shown_map(app), own.mean((0, 1)), theirs.mean((0, 1)))
+        await press(pilot, "a", ":", *"off L0H1", "enter")
+        assert_is_difference(shown_map(app), own[1, 2], without[1, 2])
+        await see(pilot, "T", view="text")
+        lines = active(app, TextPane).shown
+        assert lines is not None
+        np.testing.assert_allclose(lines.row, (without - own)[1, 2, lines.query], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(lines.column, (without - own)[1, 2, :, lines.key], rtol=0, atol=1e-6)
+        await press(pilot, ":", *"L1H0", "enter", "P", ":", *"L1H2", "enter", "C", "C", "C")
+        (drawn,) = active(app, ComparePane).maps.heatmaps
+        assert drawn.pooled is not None
+        assert_is_difference(drawn.pooled, without[1, 0], without[1, 2])

@@ -102,7 +102,7 @@ class HeatmapApp(PaintedApp):
         """Show a map, or the same one in another way."""
         self.shown = self.shown if shown is None else shown
         if self.shown is not None:
-            self.heatmap.show(MapSource.of(self.shown, id(self.shown)), self.scale, is_numbered=self.is_numbered)
+            self.heatmap.show(MapSource(id(self.shown), self.shown), self.scale, is_numbered=self.is_numbered)
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -18,7 +17,7 @@ from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.drawing.readout import block_readout
 from tui.toolkit.line_filters import ascii_cells
-from tui.widgets.heatmap import Heatmap, MapSource
+from tui.widgets.heatmap import Heatmap
 
 
 @pytest.fixture(autouse=True)
@@ -321,23 +320,6 @@ async def test_the_cursor_starts_at_the_last_querys_largest_weight_and_stays_whe
             await show(pilot, shown)
             last = len(shown.weights) - 1
             assert app.heatmap.cursor == (last, int(shown.weights[last].argmax())), "anew in another sentence"
-
-
-async def test_enter_waits_for_the_whole_row_but_not_into_another_sentence() -> None:
-    shown, rows = attention(30), dict[int, np.ndarray]()
-    source = MapSource("long", shown.query_tokens, shown.key_tokens, cache(partial(pool, shown)), rows.get)
-    async with heatmap_of() as (app, pilot):
-        app.heatmap.show(source)
-        await pilot.press("left", "enter")
-        before = app.heatmap.cursor
-        app.heatmap.show(source)
-        assert app.heatmap.cursor == before
-        rows[29] = shown.weights[29]
-        app.heatmap.show(source)
-        assert app.heatmap.cursor == (29, int(shown.weights[29].argmax()))
-        rows.clear()
-        await pilot.press("left", "enter")
-        await show(pilot, attention(10))
 
 
 async def test_a_word_that_is_cut_into_several_tokens_is_found_at_its_first() -> None:
