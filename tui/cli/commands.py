@@ -13,16 +13,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, STACKS
 from engine.values.options import limit_threads
+from engine.values.outline import LayerProof
+from engine.values.progress import Progress
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
-from tui.cli.configuration import (
-    ConfiguredCommand,
-    config_file,
-    current_config,
-    example_file,
-)
+from tui.cli.configuration import ConfiguredCommand, config_file, current_config, example_file
 from tui.cli.options import (
     TABLE_OPTIONS,
     any_case,
@@ -35,6 +33,7 @@ from tui.cli.options import (
     table_options,
     take_options,
 )
+from tui.cli.status_line import StatusLine
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
@@ -109,16 +108,37 @@ def export(model: str, view: str, **arguments: Any) -> None:
     if view != "ranks" and source is not ParameterSource.COMMANDLINE:
         arguments["energy"] = None  # a configured ε is for the ranks alone
     _report_problems()
-    from tui.cli.headless import run_export
-    from tui.export.request import Request
+    from engine.service.engine import Engine
+    from engine.store.export import format_of, text_of
+    from tui.export.request import Export, Request
 
     of_request = {name: arguments.pop(name) for name in ("where", "columns", "output", "format")}
     if str(of_request["output"]) in ("-", "/dev/stdout"):  # written to, not replaced
         of_request["output"] = None
     names = ("layer", "head", "stack", "matrix", "text", "energy", "vs", *TABLE_OPTIONS)
     arguments["vs"] = options.is_comparing or None
-    given = {name: arguments[name] for name in names if arguments[name] not in (None, ())}
-    run_export(model, Request(view, given, **of_request), options)
+    request = Request(
+        view, {name: arguments[name] for name in names if arguments[name] not in (None, ())}, **of_request
+    )
+    request.check()
+    engine = Engine(options)
+    with StatusLine(sys.stderr) as status:
+        outline = engine.open(model, status.show).result()
+        exporting = Export(engine, outline, request, status.show)
+        engine.listener = status.say
+        engine.watcher = status.show
+        if request.output is not None:
+            exporting.write(request.output, request.written_as)
+        else:
+            sys.stdout.writelines(text_of(exporting.pieces(), request.written_as))
+            sys.stdout.flush()
+    left_out = [f"{layer.stack} {layer} is left out: {what}" for layer, what in exporting.left_out.items()]
+    for notice in (*exporting.notices, *exporting.lacking, *left_out):
+        click.echo(f"attn-tui: {notice}", err=True)
+    if request.output is not None:
+        named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
+        said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
+        click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
 
 
 @click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
@@ -140,9 +160,30 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     """
     options = take_options(arguments)
     _report_problems()
-    from tui.cli.headless import run_check
+    from engine.analysis.weights import proof_table
+    from engine.service.engine import Engine
+    from engine.store.export import format_of, write_table
+    from tui.screens.check_screen import describe_proof, summarise
 
-    run_check(model, output, options)
+    engine = Engine(options)
+    proofs: list[LayerProof] = []
+    with StatusLine(sys.stderr) as status:
+
+        def deliver(proof: LayerProof, progress: Progress) -> None:
+            proofs.append(proof)
+            status.show(progress)
+
+        engine.open(model, status.show).result()
+        engine.check(deliver).result()
+    rows = [describe_proof(proof) for proof in proofs]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, written, looked in rows:
+        click.echo(f"{name:<{widths[0]}}  heads write: {written:<{widths[1]}}  heads look: {looked}")
+    click.echo(summarise(proofs))
+    if output is not None:
+        write_table(proof_table(proofs), output, format_of(output) or "csv")
+    if any(finding.holds is False for proof in proofs for finding in (proof.output, proof.scores)):
+        raise EngineError(f"{model}: heads of this type are not cut as the model computes with them; do not trust them")
 
 
 def _report_problems() -> None:
