@@ -25,43 +25,19 @@ class ClosedStream(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed")
 
 
-class TerminalStream(io.TextIOBase):
+class TerminalStream(io.TextIOWrapper):
     """A text stream that writes control characters as escapes, whoever wrote them.
 
     Line ends and tabs are kept, and so are carriage returns at both ends of a write, which overwrite a progress line.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # the base class has a plain attribute
-        """The encoding of the stream; without one click would write past this one."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """What happens to characters that the encoding lacks."""
-        return self._stream.errors
+    buffer = None  # type: ignore[assignment]  # where the encoding is ASCII click would write past this stream
 
     def write(self, text: str) -> int:
         """Write text that cannot control the terminal."""
         body = text.strip("\r")
         before, _, after = text.partition(body) if body else (text, "", "")
-        self._stream.write(f"{before}{visible_lines(body)}{after}")
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        """Say whether the stream is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Give the descriptor of the stream."""
-        return self._stream.fileno()
+        return super().write(f"{before}{visible_lines(body)}{after}")
 
 
 def guard_standard_streams() -> None:
@@ -69,9 +45,15 @@ def guard_standard_streams() -> None:
 
     Standard error is read by people wherever it goes. Standard output that goes to a file keeps every byte.
     """
-    sys.stderr = TerminalStream(sys.stderr)
+    sys.stderr = _guarded(sys.stderr)
     if sys.stdout.isatty():
-        sys.stdout = TerminalStream(sys.stdout)
+        sys.stdout = _guarded(sys.stdout)
+
+
+def _guarded(stream: TextIO) -> TextIO:
+    if isinstance(stream, ClosedStream):
+        return stream
+    return TerminalStream(stream.buffer, stream.encoding, stream.errors, line_buffering=True)
 
 
 @contextmanager
