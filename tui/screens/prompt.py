@@ -50,45 +50,6 @@ class Question:
         """End without an answer."""
 
 
-class PromptInput(Field):
-    """The answer.
-
-    Attributes
-    ----------
-    refused : the last answer that was refused.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("colon", "anew", "Clear a refused answer", False, id="prompt.anew", priority=True),
-    ]
-
-    def __init__(self) -> None:
-        super().__init__(name="prompt")
-        self.refused: str | None = None
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Give a colon its action only after a refused answer."""
-        return action != "anew" or self.value == self.refused
-
-    @property
-    def prompt(self) -> Prompt:
-        """The prompt around it."""
-        assert isinstance(self.parent, Prompt)
-        return self.parent
-
-    async def action_anew(self) -> None:
-        """Leave, and open the prompt again."""
-        self.prompt.action_leave()
-        await self.run_action("screen.jump")
-
-    def action_delete_left(self) -> None:
-        """Delete a character, or leave an empty prompt."""
-        if self.value:
-            super().action_delete_left()
-        else:
-            self.prompt.action_leave()
-
-
 class Prompt(Horizontal):
     """A question over the line of keys: label, answer, and a message about the answer at the right."""
 
@@ -103,10 +64,11 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__(id="prompt")
         self.display = False
-        self.input = PromptInput()
+        self.input = Field(name="prompt")
         self.label = Line(classes="prompt-label")
         self.message_line = Line(classes="prompt-said")
         self._question: Question | None = None
+        self._refused: str | None = None
         self._completed = ("", "", 0)
         """The completed text, what was typed, and the number of the completion."""
 
@@ -119,7 +81,7 @@ class Prompt(Horizontal):
     def ask(self, question: Question, text: str = "") -> None:
         """Open the prompt and give it the focus; the text is the answer to begin with."""
         self._question = question
-        self.input.refused = None
+        self._refused = None
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
@@ -145,7 +107,7 @@ class Prompt(Horizontal):
             self._say(str(error))
             if str(error) != self.message_line.shown.plain:
                 self.app.notify(str(error), severity="warning")
-            self.input.refused = self.input.value
+            self._refused = self.input.value
             self.screen.set_focus(self.input)
         else:
             self.close()
@@ -185,7 +147,7 @@ class Prompt(Horizontal):
     @on(Input.Changed)
     def _take_text(self, event: Input.Changed) -> None:
         event.stop()
-        if self._question is not None and event.value != self.input.refused:
+        if self._question is not None and event.value != self._refused:
             self._say(self._question.typed(event.value))
 
     def on_descendant_blur(self) -> None:
