@@ -22,19 +22,11 @@ from tui.views.switcher import Views
 from tui.widgets.field import OF_EDITING
 
 EXACT, BEGINS, WORDS, WITHIN, NOT = 4, 3, 2, 1, 0
-"""How well a command fits: its name is the text, begins with it, has words that do, holds it, or does not."""
-
-_WORD = re.compile(r"\w+")
+"""How well a name fits a typed text: it is the text, begins with it, has words that do, holds it, or does not."""
 
 
-def fit_of(typed: str, name: str, said: str) -> int:
-    """Rate how well a command fits a typed text, from `NOT` to `EXACT`.
-
-    Parameters
-    ----------
-    typed : the text, in any case.
-    name : of the command, such as ``next-head``.
-    said : its description.
+def fit_of(typed: str, *names: str) -> int:
+    """Rate how well the names of something fit a typed text, from `NOT` to `EXACT`.
 
     Examples
     --------
@@ -42,14 +34,14 @@ def fit_of(typed: str, name: str, said: str) -> int:
     [4, 3, 2, 1, 0]
     """
     wanted = " ".join(typed.lower().split())
-    texts = (name.lower(), name.lower().replace("-", " "), said.lower())
+    texts = [text for name in names for text in (name.lower(), name.lower().replace("-", " "))]
     if not wanted:
         return NOT
     if wanted in texts:
         return EXACT
     if any(each.startswith(wanted) for each in texts):
         return BEGINS
-    words = [word for each in texts for word in _WORD.findall(each)]
+    words = [word for each in texts for word in re.findall(r"\w+", each)]
     if all(any(word.startswith(part) for word in words) for part in wanted.split()):
         return WORDS
     return WITHIN if any(wanted in each for each in texts) else NOT

@@ -13,34 +13,14 @@ from textual.widgets.option_list import Option
 from engine.values.display_text import size
 from engine.values.outline import GONE, FoundModel, Origin
 from tui.drawing.text import escape_text, fit_end
+from tui.screens.commands import WITHIN, fit_of
 from tui.widgets.menu import Menu
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 """The form of an id on the Hub."""
 
-
 SHORTEST = 4
 """Characters of the shortest ids without an organisation, such as ``gpt2``."""
-
-WITHIN = 3
-"""The least likely match: elsewhere than at the beginning of a word, or only in the model's type."""
-
-
-def closeness(text: str, name: str) -> int:
-    """Rate where a text stands in a name; the lowest is the most likely match, the highest is `WITHIN`.
-
-    Examples
-    --------
-    >>> [closeness("gpt2", each) for each in ("openai/gpt2", "gpt2-medium", "tiny-gpt2", "distilgpt2")]
-    [0, 1, 2, 3]
-    """
-    text, name = text.casefold(), name.casefold()
-    last = name.rpartition("/")[2]
-    if last == text:
-        return 0
-    if name.startswith(text) or last.startswith(text):
-        return 1
-    return 2 if re.search(rf"(?<![^\W_]){re.escape(text)}", name) else WITHIN
 
 
 def can_be_a_name(text: str) -> bool:
@@ -78,15 +58,17 @@ def best_match(text: str, names: Sequence[str]) -> str | None:
     >>> best_match("gpt2", ("distilgpt2",)), best_match("t2", ("distilgpt2",))
     (None, 'distilgpt2')
     """
-    if not text:
-        return next(iter(names), None)
-    for exact in (text.__eq__, lambda name: name.casefold() == text.casefold()):
-        if (found := next(filter(exact, names), None)) is not None:
-            return found
-    if not names or "/" in text or text.startswith((".", "~")):
+    typed = text.casefold()
+
+    def fit(name: str) -> int:
+        return fit_of(text, name, name.rpartition("/")[2])
+
+    best = max(names, key=lambda name: (name == text, name.casefold() == typed, fit(name)), default=None)
+    if best is None or not text or best.casefold() == typed:
+        return best
+    if "/" in text or text.startswith((".", "~")):
         return None
-    best = min(names, key=lambda name: closeness(text, name))
-    return None if is_id(text) and len(text) >= SHORTEST and closeness(text, best) == WITHIN else best
+    return None if is_id(text) and len(text) >= SHORTEST and fit(best) <= WITHIN else best
 
 
 HEADINGS = {

@@ -31,7 +31,7 @@ from tui.toolkit.messages import PlaceWanted
 from tui.toolkit.themes import every_theme, find_theme
 from tui.views.switcher import Views
 from tui.widgets.field import Field
-from tui.widgets.menu import Choices
+from tui.widgets.menu import Menu
 
 MOST = 40
 """How many heads are offered: more than fit the screen, few of the thousands that a model can have."""
@@ -133,7 +133,7 @@ class Palette(Modal[None]):
             label = self._stores.label(head)
             is_named = any(map(str.isdigit, typed)) or typed.lower() in head.stack
             written = " · ".join(filter(None, (head_text(head, outline.stacks), label)))
-            yield NAMED if is_named else fit_of(typed, "", label), written, partial(self._go, head)
+            yield NAMED if is_named else fit_of(typed, label), written, partial(self._go, head)
 
     def _go(self, place: Head | str) -> None:
         if self._views is not None:
@@ -180,12 +180,12 @@ class _Words(Field):
     leaving = "screen.leave"
 
 
-class _Matches(Choices, can_focus=False):
+class _Matches(Menu, can_focus=False):
     """The list, in which the arrows move while the text has the focus."""
 
 
 def _written(each: Command, typed: str = "") -> str:
     """Write a command's description and keys, after its name where the text matches the name alone."""
     is_said = each.name.replace("-", " ") in each.description.lower()
-    is_name = not is_said and fit_of(typed, each.name, "") > fit_of(typed, "", each.description)
+    is_name = not is_said and fit_of(typed, each.name) > fit_of(typed, each.description)
     return f"{each.name} · " * is_name + each.description + (f"  ({' '.join(each.keys)})" if each.keys else "")
