@@ -23,11 +23,11 @@ from tui.screens.modal import Modal
 from tui.toolkit.keys import key_of
 from tui.widgets.field import Field
 from tui.widgets.line import Line
-from tui.widgets.menu import Choices
+from tui.widgets.menu import Menu
 
 
-class Whats(Choices):
-    """The list of what can be written; left and right choose the format, the other keys belong to the screen."""
+class Whats(Menu):
+    """The list of what can be written; left and right choose the format."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
@@ -63,14 +63,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         ),
         # With priority, so that letters typed right after it go into the name.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
-        Binding("enter", "write", "Write it", id="export.write"),
-        Binding("j,down,ctrl+n", "move('cursor_down')", "Down", show=False, id="export.down"),
-        Binding("k,up,ctrl+p", "move('cursor_up')", "Up", show=False, id="export.up"),
         Binding("escape,q,e", "leave", "Close", id="export.close"),
     ]
 
     foot_keys: ClassVar[dict[str, str]] = {
-        "export.write": "Write",
+        "menu.select": "Write",
         "field.submit": "Write",
         "export.next_format": "Format",
         "export.name": "Name",
@@ -110,10 +107,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     @property
     def _is_naming(self) -> bool:
         return self.focused is self._file
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave letters and arrows to the name while it has the focus."""
-        return not (self._is_naming and action in ("move", "take"))
 
     @on(OptionList.OptionHighlighted)
     def _choose_highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -198,7 +191,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             return
         if is_there and path != self._confirmed:
             self._confirmed = path
-            self.message_line.show(f"the file exists; press {key_of(self.app, 'export.write')} again to overwrite it")
+            self.message_line.show(f"the file exists; press {key_of(self.app, 'menu.select')} again to overwrite it")
             return
         self._exporting.folder = path.parent
         self.dismiss((self._choice, path, is_there))

@@ -1,4 +1,4 @@
-"""Lists to choose from."""
+"""A list to choose from."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from textual.widgets import OptionList
 from tui.toolkit.keys import lines_of, paging_bindings
 
 
-class Choices(OptionList, inherit_bindings=False):
-    """A list to choose from: a click moves to a line, a second click takes it.
-
-    Keys for lines and Enter belong to the widget around it.
-    """
+class Menu(OptionList, inherit_bindings=False):
+    """A list to choose from: a click moves to a line, a second click takes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),
+        Binding("k,up,ctrl+p", "cursor_up", "Up", show=False, id="menu.up"),
+        Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
         Binding("gg,home,ctrl+home", "first", "First line", show=False, id="menu.first"),
         Binding("G,end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
         *paging_bindings("menu"),
@@ -49,13 +49,3 @@ class Choices(OptionList, inherit_bindings=False):
         enabled = [place for place, option in enumerate(self.options) if not option.disabled]
         if enabled:
             self.highlighted = min(enabled, key=lambda place: ((place - at) * step < 0, abs(place - at)))
-
-
-class Menu(Choices):
-    """A list to choose from, with its own keys."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),
-        Binding("k,up,ctrl+p", "cursor_up", "Up", show=False, id="menu.up"),
-        Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
-    ]
