@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.outline import ALL_HEADS, heads_named
+from engine.values.outline import ALL_HEADS, LayerOutline, heads_named
 from engine.values.views import Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
 from tui.screens.prompt import Question
@@ -18,7 +18,7 @@ from tui.state.places import NoPlaceError, example, is_condition, parse_place, p
 from tui.state.session import say_off, switch_heads
 from tui.toolkit.keys import key_of
 from tui.toolkit.messages import ConditionWanted, Notice, PlaceWanted
-from tui.toolkit.themes import SHORT, known_theme
+from tui.toolkit.themes import every_theme, known_theme
 from tui.views.switcher import Views
 from tui.views.table_view import TablePane
 from tui.views.tree import HeadTree
@@ -27,6 +27,9 @@ from tui.widgets.heatmap import Heatmap
 
 MOST_TOKENS = 999_999_999
 """The largest distance that can be typed, far beyond any context."""
+
+SWITCHES = ("off", "on")
+"""The words before the heads that are switched."""
 
 FOUND = "found"
 """Means the heads of the rows that a filter leaves, or of the matches of a search."""
@@ -61,38 +64,43 @@ class WhereTo(QuestionOfModel):
 
     def __init__(self, views: Views, tree: HeadTree) -> None:
         super().__init__(views)
+        self._tree = tree
         self._by_name: dict[str, Command] = {}
         for each in commands_on(views.app.screen):
             self._by_name.setdefault(each.name, each)
-        themes = (*SHORT, *sorted(views.app.available_themes.keys() - set(SHORT.values())))
         stacks = self._outline.stacks
-        self._off = OffByName(views, tree)
         self._view_names = view_names(is_comparing=views.is_comparing)
         self._measures = (*by_spread(self._stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (*(f"measure {name}" for name in self._measures), *(f"{THEME}{name}" for name in themes))
-        every = (*places, *self._by_name, *named, "against", *self._off.names)
-        self.names = tuple(dict.fromkeys(every))
+        named = (*(f"measure {name}" for name in self._measures), *(f"{THEME}{name}" for name in every_theme()))
+        self.names = tuple(dict.fromkeys((*places, *self._by_name, *named, "against", *SWITCHES)))
 
     def typed(self, text: str) -> str:
         """Describe the text so far; without text, give examples."""
-        if self._off.takes(text):
-            return self._off.typed(text)
+        word, _, behind = text.strip().lower().partition(" ")
+        head = example(self._outline)
+        if word in SWITCHES and not behind.strip():
+            which = f"{head}  L{head.layer}" if word == "off" else f"{ALL_HEADS}  {head}"
+            return f"{which}  {FOUND} · {self._completes}"
+        if word in SWITCHES:
+            try:
+                return quantity(len(self._heads_named(behind)), "head")
+            except EngineError:
+                return ""  # the name may be incomplete
         if is_condition(text):
             return self._filters
-        word, _, behind = text.strip().partition(" ")
-        if word.lower() == "measure":
-            return meaning(behind.strip().lower(), self._session.shown.epsilon)
-        head = example(self._outline)
+        if word == "measure":
+            return meaning(behind.strip(), self._session.shown.epsilon)
         return "" if text else f"{head}  {head.layer}.{head.head}  h{head.head}  ranks · {self._completes}"
 
     def completions(self, text: str) -> tuple[str, ...]:
-        """List the heads, places and commands that a text may become."""
-        if not self._off.takes(text):
-            begun, layers = text.strip().lower(), self._outline.layers if any(map(str.isdigit, text)) else ()
-            heads = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
-            return (*(head for head in heads if head.lower().startswith(begun)), *candidates(text, self.names))
-        return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
+        """List the heads, places and commands that a text may become, or the heads that the last word may."""
+        if text.strip().lower().partition(" ")[0] not in SWITCHES:
+            layers = self._outline.layers if any(map(str.isdigit, text)) else ()
+            return (*_heads_begun(text.strip(), layers), *candidates(text, self.names))
+        before, _, word = text.rpartition(" ") if " " in text else (text, "", "")
+        heads = _heads_begun(word, self._outline.attending_layers)
+        return tuple(f"{before} {name}" for name in (*candidates(word.lower(), ("", FOUND, ALL_HEADS)), *heads))
 
     def answer(self, text: str) -> None:
         """Go there or do that; `EngineError` when the text means nothing, or more than one thing."""
@@ -101,10 +109,11 @@ class WhereTo(QuestionOfModel):
         word, behind = word.lower(), behind.strip()
         if not typed:
             return
-        if self._off.takes(typed):
-            self._off.answer(typed)
+        if word in SWITCHES:
+            self._switch(word, behind.lower())
         elif word == THEME.strip():
-            theme = self._theme(behind.lower())
+            if (theme := known_theme(behind.lower())) is None:
+                raise EngineError(f"no such theme; {self._completes} the name")
             self._views.app.call_later(self._views.run_action, f"app.choose_theme({theme!r})")
         elif is_condition(typed):
             self._filter(typed)
@@ -128,12 +137,6 @@ class WhereTo(QuestionOfModel):
                 self._go(parse_place(typed, self._outline, selected, self._view_names))
             except NoPlaceError:
                 self._views.app.call_later(self._command_abbreviated(typed))
-
-    def _theme(self, name: str) -> str:
-        theme = known_theme(name)
-        if theme is None:
-            raise EngineError(f"no such theme; {self._completes} the name")
-        return theme
 
     def _go(self, place: Head | str) -> None:
         self._views.post_message(PlaceWanted(place))
@@ -160,6 +163,49 @@ class WhereTo(QuestionOfModel):
         palette, keys = key_of(self._views, "app.palette"), key_of(self._views, "app.help")
         raise EngineError(f"no such head, view or command; {palette}: all commands, {keys}: keys")
 
+    def _switch(self, word: str, named: str) -> None:
+        """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
+        heads = self._heads_named(named) if named else self._heads_selected(word)
+        off = switch_heads(self._session.shown.off, heads, is_off=word == "off")
+        self._session.switch_off(off, is_comparing=self._views.is_comparing)
+        said = say_off(off, self._outline.stacks, key_of(self._views, "app.all_on"))
+        self._views.post_message(Notice(said))
+
+    def _heads_selected(self, word: str) -> tuple[Head, ...]:
+        row = self._views.row_head
+        here = self._session.shown.selected if row is None else row
+        if here is None:
+            head = example(self._outline)
+            raise EngineError(f"no head is selected; name heads: {word} {head}, or {word} {FOUND}")
+        return heads_named(str(here), self._outline, here)
+
+    def _heads_named(self, text: str) -> tuple[Head, ...]:
+        named = dict[Head, None]()
+        for word in text.replace(",", " ").split():
+            named |= dict.fromkeys(
+                self._heads_found() if word == FOUND else heads_named(word, self._outline, self._session.shown.selected)
+            )
+        return tuple(named)
+
+    def _heads_found(self) -> tuple[Head, ...]:
+        """Give those that the active view's filter leaves, else the matches in the tree; `EngineError` without any."""
+        pane, shown, outline = self._views.active, self._session.shown, self._outline
+        is_of_tree = shown.searched and self._tree.has_focus
+        if isinstance(pane, TablePane) and pane.current_filter is not None and not is_of_tree:
+            found, by = pane.heads_on_screen(), "the filter"
+            if pane.is_unfinished:
+                raise EngineError(f"{pane.view} is not complete yet; try again once it is")
+        elif shown.searched:
+            lines = (each for each in self._stores.found(shown.searched, shown) if not outline.layer(each).is_change)
+            found = heads_named(" ".join(f"{each.stack}.{each}" for each in lines), outline)
+            by = f"the search for {shown.searched}"
+        else:
+            key = key_of(self._views, "app.search")
+            raise EngineError(f"nothing is filtered or searched; press {key} to do either")
+        if not found:
+            raise EngineError(f"{by} matches no head")
+        return found
+
 
 def _epsilon(text: str) -> float:
     """Read an ε; `EngineError` when it is no share of the energy."""
@@ -176,6 +222,12 @@ def _distance(text: str) -> int:
     if not (text.isdecimal() and len(text) <= len(str(MOST_TOKENS))):
         raise EngineError(f"a distance is a whole number of tokens, from 0 to {MOST_TOKENS}, such as 500")
     return int(text)
+
+
+def _heads_begun(text: str, layers: Iterable[LayerOutline]) -> Iterator[str]:
+    """List the layers and heads whose names begin with a text."""
+    names = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
+    return (name for name in names if name.lower().startswith(text.lower()))
 
 
 class Search(QuestionOfModel):
@@ -309,83 +361,3 @@ class FindToken(Question):
     def leave(self) -> None:
         """Go back to where the search began."""
         self._heatmap.move_to(*self._from)
-
-
-class OffByName(QuestionOfModel):
-    """The part of `WhereTo` for text that begins with ``off`` or ``on``."""
-
-    names = ("off", "on")
-
-    def __init__(self, views: Views, tree: HeadTree) -> None:
-        super().__init__(views)
-        self._tree = tree
-
-    def takes(self, text: str) -> bool:
-        """Say whether a text begins with one of the two words."""
-        return text.strip().lower().partition(" ")[0] in self.names
-
-    def typed(self, text: str) -> str:
-        """Count the named heads; give examples where none is named yet."""
-        word, _, behind = text.strip().lower().partition(" ")
-        if not behind.strip():
-            head = example(self._outline)
-            which = f"{head}  L{head.layer}" if word == "off" else f"{ALL_HEADS}  {head}"
-            return f"{which}  {FOUND} · {self._completes}"
-        try:
-            return quantity(len(self._heads_named(behind)), "head")
-        except EngineError:
-            return ""  # the name may be incomplete
-
-    def completions(self, text: str) -> tuple[str, ...]:
-        """List the layers and heads that the last word may become."""
-        before, _, word = text.rpartition(" ")
-        names = [FOUND, ALL_HEADS]
-        for layer in self._outline.attending_layers:
-            stack = f"{layer.stack}." if len(self._outline.stacks) > 1 else ""
-            names += (f"{stack}{name}" for name in (layer.name, *layer.head_names()))
-        by_lower = {name.lower(): name for name in names}
-        return tuple(f"{before} {by_lower[name]}" for name in candidates(word.lower(), list(by_lower)))
-
-    def answer(self, text: str) -> None:
-        """Switch the named heads, or else the selected one, and say which are off; `EngineError` when none is named."""
-        word, _, behind = text.strip().lower().partition(" ")
-        heads = self._heads_named(behind) if behind.strip() else self._heads_selected(word)
-        off = switch_heads(self._session.shown.off, heads, is_off=word == "off")
-        self._session.switch_off(off, is_comparing=self._views.is_comparing)
-        said = say_off(off, self._outline.stacks, key_of(self._views, "app.all_on"))
-        self._views.post_message(Notice(said))
-
-    def _heads_selected(self, word: str) -> tuple[Head, ...]:
-        row = self._views.row_head
-        here = self._session.shown.selected if row is None else row
-        if here is None:
-            head = example(self._outline)
-            raise EngineError(f"no head is selected; name heads: {word} {head}, or {word} {FOUND}")
-        return heads_named(str(here), self._outline, here)
-
-    def _heads_named(self, text: str) -> tuple[Head, ...]:
-        named = dict[Head, None]()
-        for word in text.replace(",", " ").split():
-            named |= dict.fromkeys(
-                self._heads_found() if word == FOUND else heads_named(word, self._outline, self._session.shown.selected)
-            )
-        return tuple(named)
-
-    def _heads_found(self) -> tuple[Head, ...]:
-        """Give those that the active view's filter leaves, else the matches in the tree; `EngineError` without any."""
-        pane, shown, outline = self._views.active, self._session.shown, self._outline
-        is_of_tree = shown.searched and self._tree.has_focus
-        if isinstance(pane, TablePane) and pane.current_filter is not None and not is_of_tree:
-            found, by = pane.heads_on_screen(), "the filter"
-            if pane.is_unfinished:
-                raise EngineError(f"{pane.view} is not complete yet; try again once it is")
-        elif shown.searched:
-            lines = (each for each in self._stores.found(shown.searched, shown) if not outline.layer(each).is_change)
-            found = heads_named(" ".join(f"{each.stack}.{each}" for each in lines), outline)
-            by = f"the search for {shown.searched}"
-        else:
-            key = key_of(self._views, "app.search")
-            raise EngineError(f"nothing is filtered or searched; press {key} to do either")
-        if not found:
-            raise EngineError(f"{by} matches no head")
-        return found
