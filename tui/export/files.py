@@ -54,11 +54,6 @@ class What(Enum):
         """Whether it is a table, whose format can be chosen."""
         return not self.ending
 
-    @property
-    def is_of_view(self) -> bool:
-        """Whether it is a table or picture of the active view."""
-        return self in (What.VIEW, What.SVG)
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -271,7 +266,7 @@ class ExportFiles:
         self.choice = choice
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
-        is_unfinished = choice.what.is_of_view and self._views.active.is_unfinished
+        is_unfinished = choice.what in (What.VIEW, What.SVG) and self._views.active.is_unfinished
         place = self._written = path if may_replace else unused_path(path)
         try:
             work = await self._work(choice, place)
@@ -324,14 +319,14 @@ class ExportFiles:
         return write
 
     def _picture_work(self, what: What, path: Path) -> Callable[[Check], str]:
-        is_of_screen, is_dark = what is What.SCREEN, self._app.current_theme.dark
+        is_of_screen = what is What.SCREEN
         lines = painted_screen(self._app.screen_stack[0]) if is_of_screen else painted(self._views.active)
         title = f"{self._outline.name}: {'attn-tui' if is_of_screen else self.view}"
         said = f"{lines[0].cell_length} × {len(lines)} cells of {'the screen' if is_of_screen else self.view}"
 
         def write(check: Check) -> str:
             with requested_file(path) as partial:
-                partial.write_text(svg_of(lines, title, is_dark=is_dark), encoding="utf-8", newline="")
+                partial.write_text(svg_of(lines, title), encoding="utf-8", newline="")
             return said
 
         return write

@@ -46,7 +46,7 @@ font-variant-ligatures: none;
 DIM = 0.4
 """How far a dim colour is blended into the one behind it."""
 
-DARK = TerminalTheme(
+UNKNOWN = TerminalTheme(
     (18, 18, 18),
     (224, 224, 224),
     [
@@ -58,20 +58,7 @@ DARK = TerminalTheme(
         (130, 225, 232), (255, 255, 255),
     ],
 )  # fmt: skip
-"""Replaces the unknown colours of a dark terminal: all but black are legible on it."""
-
-LIGHT = TerminalTheme(
-    (255, 255, 255),
-    (0, 0, 0),
-    [
-        (0, 0, 0), (160, 0, 0), (0, 105, 0), (115, 90, 0), (0, 0, 170), (128, 0, 128), (0, 100, 110), (192, 192, 192),
-    ],
-    [
-        (95, 95, 95), (190, 0, 0), (0, 115, 0), (125, 95, 0), (0, 60, 215), (165, 0, 165), (0, 110, 125),
-        (255, 255, 255),
-    ],
-)  # fmt: skip
-"""Replaces the unknown colours of a light terminal: all but its two whites are legible on it."""
+"""Replaces the unknown colours of a terminal: all but black are legible on it."""
 
 _TEXT = re.compile(
     r'(?P<start><text [^>]*\b)x="(?P<x>[^"]*)"(?P<y>[^>]*)textLength="(?P<length>[^"]*)"(?P<end>[^>]*>)'
@@ -84,22 +71,21 @@ _PIECES = re.compile(
 """Where a programming font joins characters, such as ``->`` into an arrow, or lacks the character; and after a gap."""
 
 
-def svg_of(lines: Sequence[Strip], title: str, *, is_dark: bool = True) -> str:
+def svg_of(lines: Sequence[Strip], title: str) -> str:
     """Draw lines of cells, all of the same length, as SVG, each character in its cell."""
     console = Console(  # without colours: Rich would cache its codes in the styles of other terminals
         width=lines[0].cell_length, height=len(lines), file=io.StringIO(), force_terminal=True, record=True,
         legacy_windows=False, color_system=None,
     )  # fmt: skip
-    theme = DARK if is_dark else LIGHT
-    console.print(SegmentLines([[_resolved(each, theme) for each in line] for line in lines], new_lines=True))
+    console.print(SegmentLines([[_resolved(each) for each in line] for line in lines], new_lines=True))
     escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
     return portable_svg(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
 
 
-def _resolved(segment: Segment, theme: TerminalTheme) -> Segment:
+def _resolved(segment: Segment) -> Segment:
     style = segment.style or Style()
-    ink = (style.color or Color.default()).get_truecolor(theme)
-    ground = (style.bgcolor or Color.default()).get_truecolor(theme, foreground=False)
+    ink = (style.color or Color.default()).get_truecolor(UNKNOWN)
+    ground = (style.bgcolor or Color.default()).get_truecolor(UNKNOWN, foreground=False)
     if style.reverse:
         ink, ground = ground, ink
     if style.dim:
