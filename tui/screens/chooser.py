@@ -23,7 +23,6 @@ from tui.screens.modal import Modal
 from tui.screens.model_list import FoundList, enter_does
 from tui.toolkit.application import start_work
 from tui.toolkit.keys import key_of
-from tui.toolkit.messages import ProgressReport
 from tui.widgets.field import Field
 from tui.widgets.line import Line
 
@@ -35,18 +34,6 @@ class ModelField(Field):
 
     def __init__(self) -> None:
         super().__init__(placeholder="gpt2, somebody/model, ./folder", name="field of models", id="chooser-field")
-
-    @property
-    def foot_keys(self) -> dict[str, str]:
-        """The keys at the foot; Escape clears the field first, then leaves."""
-        return {
-            "chooser.open": "Open",
-            "chooser.leave": "Clear" if self.value else "Leave",
-            "box.next": "List",
-            "chooser.down": "Next",
-            "chooser.up": "Before",
-            "chooser.help": "Help",
-        }
 
     @property
     def typed(self) -> str:
@@ -78,8 +65,6 @@ class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
         Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
     ]
 
-    foot_keys: ClassVar[dict[str, str]] = {"chooser.leave": "Stop"}
-
     closes_outside = False
 
     def __init__(self, engine: Engine, *, is_first: bool) -> None:
@@ -104,6 +89,14 @@ class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
             yield self.heading_line
             yield self.list
             yield self.state
+
+    @property
+    def foot_keys(self) -> dict[str, str]:
+        """The keys at the foot; Escape stops the opening, or else clears the field first, then leaves."""
+        leaves = "Stop" if self._opening is not None else "Clear" if self.field.value else "Leave"
+        goes = {"box.next": "List"} if self.focused is self.field else {"chooser.search": "Search"}
+        moves = {"chooser.down": "Next", "chooser.up": "Before"}
+        return {"chooser.open": "Open", "chooser.leave": leaves, **goes, **moves, "chooser.help": "Help"}
 
     def on_mount(self) -> None:
         """Look for models."""
@@ -203,16 +196,13 @@ class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
         self._say(" ".join(said.split()), is_error=True)
 
     def _report(self, progress: Progress) -> None:
-        """Pass progress on from the engine thread."""
-        self.post_message(ProgressReport(progress))
+        self.call_later(self._show_progress, progress)  # from another thread
 
-    @on(ProgressReport)
-    def _show_progress(self, event: ProgressReport) -> None:
-        event.stop()
+    def _show_progress(self, progress: Progress) -> None:
         if self._opening is not None:
-            self._is_downloading |= event.progress.unit == "bytes"
+            self._is_downloading |= progress.unit == "bytes"
             stops = f"{key_of(self.app, 'chooser.leave')} stops"
-            self._say(f"{progress_text(event.progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
+            self._say(f"{progress_text(progress)}\n{stops}{', and keeps complete files' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model, or clear the field; leave an empty one."""

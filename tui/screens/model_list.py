@@ -113,20 +113,6 @@ class FoundList(Menu):
         self._begun_at: str | None = None
         self._is_all = False
 
-    @property
-    def foot_keys(self) -> dict[str, str]:
-        """The keys at the foot; Escape clears the field first, then leaves."""
-        return {
-            "chooser.open": "Open",
-            "chooser.leave": "Clear" if self.typed else "Leave",
-            "chooser.search": "Search",
-            "chooser.help": "Help",
-            "menu.down": "Next",
-            "menu.up": "Before",
-            "menu.last": "Last",
-            "menu.first": "First",
-        }
-
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
         self.fill()
