@@ -21,7 +21,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.progress import DONE, Progress
 from tui.app.main_screen import MainScreen
-from tui.app.start import Config, Start
+from tui.app.start import Start
 from tui.drawing.facts import comparison_line, short_name
 from tui.state.saved_state import model_key, recall, recall_choice, remember_choice, save_shown
 from tui.state.sentences import Sentences
@@ -107,7 +107,7 @@ class Explorer(TerminalApp):
         """Start opening the model once the first frame is painted."""
         if self.start.model is not None:
             self.main.top_line.show(f"opening {self.start.model} …")
-        self.set_keymap(self.start.config.keys if self.start.config is not None else {})
+        self.set_keymap(self.start.config.keys)
         self.main.tree_widget.focus()
         self.main.call_later(self.call_later, self._begin)  # behind what paints the first frame
 
@@ -118,8 +118,7 @@ class Explorer(TerminalApp):
         self._awaits_model = named is not None
         await self.main.make_views(self.engine, self.start)
         self.sentences.load()
-        if self.start.config is not None:
-            self.call_after_refresh(start_work, self, partial(self._check_config, self.start.config), "config")
+        self.call_after_refresh(start_work, self, self._check_config, "config")
         if opening is None or named is None:
             self.choose_model(is_first=True)
         else:
@@ -350,12 +349,12 @@ class Explorer(TerminalApp):
 
     def action_help(self) -> None:
         """Show the keys that work now."""
-        from tui.screens.help_screen import HelpScreen, describe_keys
+        from tui.screens.help_screen import HelpScreen
 
         self.clear_notifications()
         stores, selected = self.main.stores, self.session.shown.selected
         marks = () if stores is None or selected is None else stores.outline.layer(selected).marks
-        self.push_screen(HelpScreen(describe_keys(self), marks))
+        self.push_screen(HelpScreen(marks))
 
     def action_check(self) -> None:
         """Check the heads against the model's own numbers."""
@@ -381,8 +380,9 @@ class Explorer(TerminalApp):
         begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
         self.main.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
-    async def _check_config(self, config: Config) -> None:
+    async def _check_config(self) -> None:
         """Show the first mistake; keys are checked on another thread, since that imports every module with keys."""
+        config = self.start.config
         keys, of_keys = await asyncio.to_thread(config.checked_keys)
         self.set_keymap(keys)
         first, *others = (*config.problems, *of_keys) or ("",)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Label, Static, Tree
@@ -61,14 +61,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     """Shows one model after the other; each has a session and views of its own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+c,super+c",
-            "screen.copy_text",
-            "Copy selected text, or quit",
-            show=False,
-            id="app.copy_selected",
-            group=TAKING_AWAY,
-        ),
+        shared_key("copy_selected", "ctrl+c,super+c", "screen.copy_text", "Copy selected text, or quit", TAKING_AWAY),
         shared_key("sentence", "i", "sentence", "Type a sentence", SENTENCE),
         shared_key("next_view", "tab", "app.focus_next", "Next panel", MOVING),
         shared_key("previous_view", "shift+tab", "app.focus_previous", "Previous panel", MOVING),

@@ -20,7 +20,7 @@ class Config:
     problems : what is wrong with the file apart from keys, a line each.
     """
 
-    path: Path
+    path: Path = Path()
     values: Mapping[str, Any] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Start:
     epsilon : the ε of the energy rank, if one was given.
     epsilon_before : the ε of the model that was open before; a remembered ε comes first.
     log_scale : whether spectra and maps begin on the logarithmic scale; None leaves it to each view.
-    config : the configuration file, if one was read.
+    config : the configuration file; an empty one where none was read.
     is_restoring : whether the last head, view, sentence, measure and theme are restored, and saved.
     keeps_history : whether earlier sentences are listed, and new ones saved.
     """
@@ -62,7 +62,7 @@ class Start:
     epsilon: float | None = None
     epsilon_before: float | None = None
     log_scale: bool | None = None
-    config: Config | None = None
+    config: Config = Config()
     is_restoring: bool = False
     keeps_history: bool = True
 

@@ -166,6 +166,6 @@ class SurveyExplorer(TerminalApp):
 
     def action_help(self) -> None:
         """Show the keys that work now."""
-        from tui.screens.help_screen import HelpScreen, describe_keys
+        from tui.screens.help_screen import HelpScreen
 
-        self.push_screen(HelpScreen(describe_keys(self)))
+        self.push_screen(HelpScreen())

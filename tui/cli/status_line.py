@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import Self, TextIO
 
 from engine.values.progress import Progress
 from tui.drawing.progress import progress_text
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 INTERVAL = 0.1
 """Seconds between two updates of the line."""
@@ -28,9 +25,7 @@ class StatusLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._write("")
         self._is_shown = False  # the engine's thread may still report
 

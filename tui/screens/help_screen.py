@@ -128,11 +128,10 @@ class HelpSearch(Field):
 
 
 class HelpScreen(ListScreen):
-    """Lists every key, then the meaning of the marks beside the selected head.
+    """Lists every key that works now, then the meaning of the marks beside the selected head.
 
     Parameters
     ----------
-    sections : the keys.
     marks : of the selected head, names in `engine.values.outline.MARKS`.
     """
 
@@ -142,10 +141,10 @@ class HelpScreen(ListScreen):
 
     heading = "keys"
 
-    def __init__(self, sections: list[Section], marks: tuple[str, ...] = ()) -> None:
+    def __init__(self, marks: tuple[str, ...] = ()) -> None:
         super().__init__()
         of_marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
-        self._sections = [*sections, Section("mouse", MOUSE), of_marks]
+        self._sections = [*describe_keys(self.app), Section("mouse", MOUSE), of_marks]
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
