@@ -26,15 +26,6 @@ from tui.widgets.line import Line
 from tui.widgets.menu import Menu
 
 
-class Whats(Menu):
-    """The list of what can be written; left and right choose the format."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
-        Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
-    ]
-
-
 class FileName(Field):
     """The name of the file, of which the end is shown."""
 
@@ -61,6 +52,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             Binding(what.key, f"take('{what.name}')", what.does, show=False, id=f"export.{what.name.lower()}")
             for what in What
         ),
+        Binding("right,l", "format(1)", "Next format", show=False, id="export.next_format"),
+        Binding("left,h", "format(-1)", "Previous format", show=False, id="export.previous_format"),
         # With priority, so that letters typed right after it go into the name.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
         Binding("escape,q,e", "leave", "Close", id="export.close"),
@@ -80,7 +73,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._choice = exporting.fitting(exporting.choice)
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
-        self._list = Whats(
+        self._list = Menu(
             *(Option(Text(f"{what.key}  {exporting.describe(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
@@ -164,7 +157,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         """Choose something and write it."""
         if What[what] is not self._choice.what:
             self._choose(replace(self._choice, what=What[what]))
-        self.action_write()
+        self._write()
 
     def action_leave(self) -> None:
         """Go back from the name to the list, or close."""
@@ -181,7 +174,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self.message_line.show(HINT)
 
     @on(Input.Submitted)
-    def action_write(self) -> None:
+    def _write(self) -> None:
         """Write the choice; ask a second time to overwrite a file."""
         try:
             path = self._path()
