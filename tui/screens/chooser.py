@@ -27,20 +27,6 @@ from tui.widgets.field import Field
 from tui.widgets.line import Line
 
 
-class ModelField(Field):
-    """The field for the name or path of a model."""
-
-    leaving = "screen.leave_at_once"
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="gpt2, somebody/model, ./folder", name="field of models", id="chooser-field")
-
-    @property
-    def typed(self) -> str:
-        """The typed name, without quotes and without the web address around a Hub id."""
-        return clean_name(self.value)
-
-
 class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
     """Opens a model while the present one stays open.
 
@@ -74,7 +60,8 @@ class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
         self._opening: Engine | None = None
         self._is_downloading = False
         self._refused = ""
-        self.field = ModelField()
+        hint = "gpt2, somebody/model, ./folder"
+        self.field = Field(leaving="screen.leave_at_once", placeholder=hint, name="field of models", id="chooser-field")
         self.list = FoundList()
         self.heading_line = Line(classes="chooser-heading")
         self.state = Static("", markup=False, id="chooser-state")
@@ -118,18 +105,23 @@ class ChooserScreen(Modal[tuple[Engine, ModelOutline] | None]):
         self.call_later(self.list.finish)
         self.call_later(self._explain)
 
+    @property
+    def _typed(self) -> str:
+        """The typed name, without quotes and without the web address around a Hub id."""
+        return clean_name(self.field.value)
+
     @on(Input.Changed)
     def _narrow(self) -> None:
         self.refresh_bindings()
         self._refused = ""
-        self.list.narrow(self.field.typed)
+        self.list.narrow(self._typed)
         self._explain()
 
     @on(OptionList.OptionSelected)
     def action_open(self) -> None:
         """Open the model under the cursor, or the typed one."""
-        if self.list.typed != self.field.typed.strip():  # Enter may come before the list is told of the last letters
-            self.list.narrow(self.field.typed)
+        if self.list.typed != self._typed.strip():  # Enter may come before the list is told of the last letters
+            self.list.narrow(self._typed)
         name = self.list.name_chosen
         if name and self._opening is None:  # a click may come after Enter has begun
             self._begin(name)

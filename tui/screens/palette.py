@@ -72,7 +72,8 @@ class Palette(Modal[None]):
         self._every = [*self._listed, *self._others()]
         self._found: list[Found] = []
         head = "L0H0" if self._stores is None else str(example(self._stores.outline))
-        self._field = _Words(placeholder=f"{head}, a label, or what a key does", name="palette")
+        hint = f"{head}, a label, or what a key does"
+        self._field = Field(leaving="screen.leave", placeholder=hint, name="palette")
         self._list = _Matches()
 
     def compose(self) -> ComposeResult:
@@ -174,10 +175,6 @@ class Palette(Modal[None]):
         for name in every_theme():
             run = partial(self.app.run_action, f"app.choose_theme({find_theme(name)!r})")
             yield Command(name, f"{THEME}{name}", (), run)
-
-
-class _Words(Field):
-    leaving = "screen.leave"
 
 
 class _Matches(Menu, can_focus=False):

@@ -61,12 +61,13 @@ class Field(Input, inherit_bindings=False):
         *(Binding(keys, action, said, show=False, id=f"{OF_EDITING}{name}") for name, keys, action, said in EDITING)
     ]
 
-    leaving: ClassVar[str] = "leave"
+    leaving = "leave"
     cursor_blink = Reactive(False, init=False)  # blinking would send bytes all the time
     _offered: Selection | None = None
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, leaving: str = "", **settings: Any) -> None:
         super().__init__(compact=True, select_on_focus=False, **settings)
+        self.leaving = leaving or self.leaving
 
     def offer_to_replace(self) -> None:
         """Select all, so that typing replaces it; ctrl+c does not copy this selection."""
