@@ -191,7 +191,7 @@ class Explorer(TerminalApp):
         main = self.main
         try:
             outline = await asyncio.wrap_future(opening)
-            first = await self._first_shown(outline, start)
+            first, is_first_time = await self._first_shown(outline, start)
         except Superseded:
             return
         except EngineError as error:
@@ -199,7 +199,6 @@ class Explorer(TerminalApp):
             return
         main.report(DONE)
         view = first.pop("view")
-        is_first_time = first.pop("is_first_time")
         if (text := first["waiting_text"]) is not None:
             main.sentence_input.show_read(text, None)
         stores = main.show_model(outline)
@@ -234,33 +233,30 @@ class Explorer(TerminalApp):
         if start.text is None:
             await self._read_opening_sentence(stores)
 
-    async def _first_shown(self, outline: ModelOutline, start: Start) -> dict[str, Any]:
-        """Take what was asked for, else saved, else usual; `EngineError` when the model lacks the requested head."""
-        shown, saved, is_first_time = self.session.shown, {}, False
+    async def _first_shown(self, outline: ModelOutline, start: Start) -> tuple[dict[str, Any], bool]:
+        """Take what was asked for, else saved, else usual, and say whether the explorer is used for the first time.
+
+        `EngineError` when the model lacks the requested head.
+        """
+        shown, first, is_first_time = self.session.shown, dict[str, Any](), False
         self._saved_as = None
         if start.is_restoring:
             key = model_key(outline.name, self.engine.options.revision)
-            saved = await asyncio.to_thread(recall, key, outline)
-            is_first_time = not saved and start.head is None and not await asyncio.to_thread(recall_choice, "guide")
+            first = await asyncio.to_thread(recall, key, outline)
+            is_first_time = not first and start.head is None and not await asyncio.to_thread(recall_choice, "guide")
             self._saved_as = key
-        head = None if start.head is None else parse_head(start.head, outline.stacks)
-        if head is not None:
-            outline.layer(head)
-        text = saved.get("text") if start.text is None else start.text
+        if start.head is not None:
+            first["selected"] = parse_head(start.head, outline.stacks)
+            outline.layer(first["selected"])
+        saved_text = first.pop("text", None)
+        text = saved_text if start.text is None else start.text
         for each in filter(None, (text, shown.waiting_text)):
             self.sentences.add(each)
         if shown.overview != Shown().overview:
-            saved["measure"], saved["mapped"] = shown.measure, shown.mapped
-        return {
-            "selected": head or saved.get("selected") or next(outline.layers[0].head_names()),
-            "view": saved.get("view", shown.view),
-            "waiting_text": shown.waiting_text or text or None,
-            "measure": saved.get("measure", shown.measure),
-            "mapped": saved.get("mapped", shown.mapped),
-            "epsilon": start.epsilon or saved.get("epsilon") or start.epsilon_before or shown.epsilon,
-            "pins": saved.get("pins", ()),
-            "is_first_time": is_first_time,
-        }
+            first |= {"measure": shown.measure, "mapped": shown.mapped}
+        usual = {"selected": next(outline.layers[0].head_names()), "view": shown.view}
+        epsilon = start.epsilon or first.get("epsilon") or start.epsilon_before or shown.epsilon
+        return {**usual, **first, "waiting_text": shown.waiting_text or text or None, "epsilon": epsilon}, is_first_time
 
     async def _read_opening_sentence(self, stores: Stores) -> None:
         """Unless there is another sentence, have a small model with a tokenizer read `OPENING_SENTENCE`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.service.queue import Check
-from engine.store.export import FORMATS, check_format, format_of
+from engine.store.export import FORMATS, format_of
 from engine.store.files import requested_file, unused_path
 from engine.values.display_text import plural, size
 from engine.values.errors import EngineError
@@ -261,11 +261,8 @@ class ExportFiles:
                 f"{self._written.name} is still being written; try again when it is done, "
                 f"or {key_of(self._app, 'app.leave')} stops it"
             )
-        choice = self.fitting(choice)
         self._refuse_unfinished(choice)
-        self.choice = choice
-        if choice.what.is_table and choice.format != "npz":
-            check_format(choice.format, path)
+        self.choice, self.folder = choice, path.parent
         is_unfinished = choice.what in (What.VIEW, What.SVG) and self._views.active.is_unfinished
         place = self._written = path if may_replace else unused_path(path)
         try:

@@ -186,7 +186,6 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._confirmed = path
             self.message_line.show(f"the file exists; press {key_of(self.app, 'menu.select')} again to overwrite it")
             return
-        self._exporting.folder = path.parent
         self.dismiss((self._choice, path, is_there))
 
     def _path(self) -> Path:
