@@ -120,7 +120,7 @@ class Explorer(TerminalApp):
         self.sentences.load()
         self.call_after_refresh(start_work, self, self._check_config, "config")
         if opening is None or named is None:
-            self.choose_model(is_first=True)
+            self.choose_model()
         else:
             start_work(self.views, partial(self._open, opening, self.start), "open")
             self.engine.remember()
@@ -302,12 +302,12 @@ class Explorer(TerminalApp):
         if self.main.stores is not None:
             self.choose_model()
 
-    def choose_model(self, *, is_first: bool = False) -> None:
-        """Show the opening screen."""
+    def choose_model(self) -> None:
+        """Show the opening screen; without an open model, leaving it leaves the program."""
         from tui.screens.chooser import ChooserScreen
 
         self.clear_notifications()
-        self.push_screen(ChooserScreen(self.engine, is_first=is_first), self._take_choice)
+        self.push_screen(ChooserScreen(self.engine, is_first=self.main.stores is None), self._take_choice)
 
     def _take_choice(self, opened: tuple[Engine, ModelOutline] | None) -> None:
         if opened is not None:

@@ -221,7 +221,7 @@ async def test_letters_and_pasted_text_go_where_the_key_before_them_leads() -> N
 async def test_choices_made_while_the_model_opens_stay(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     first_shown, may_open = Explorer._first_shown, asyncio.Event()
 
-    async def later(app: Explorer, *given: Any) -> dict[str, Any]:
+    async def later(app: Explorer, *given: Any) -> tuple[dict[str, Any], bool]:
         await may_open.wait()
         return await first_shown(app, *given)
 
