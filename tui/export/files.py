@@ -69,9 +69,7 @@ class Choice:
 
 
 def formats_for(what: What, view: str) -> tuple[str, ...]:
-    """List the formats to choose from; none where there is no choice."""
-    if not what.is_table:
-        return ()
+    """List the formats of a table to choose from."""
     return (*FORMATS, "npz") if what is What.MODEL and view == "attention" else tuple(FORMATS)
 
 
@@ -89,7 +87,7 @@ def choice_of(path: Path, usual: Choice, view: str) -> Choice:
     if path.suffix == usual.ending:
         return usual
     format = format_of(path) or path.suffix.removeprefix(".")
-    if format in (formats_for(usual.what, view) or FORMATS):
+    if format in formats_for(usual.what, view):
         return Choice(usual.what if usual.what.is_table else What.VIEW, format)
     return replace(usual, what=next((what for what in What if what.ending == path.suffix != ""), usual.what))
 
@@ -125,8 +123,7 @@ class ExportFiles:
 
     def fitting(self, choice: Choice) -> Choice:
         """Replace a format that the choice does not have by CSV."""
-        formats = formats_for(choice.what, self.view)
-        return choice if not formats or choice.format in formats else replace(choice, format="csv")
+        return choice if choice.format in formats_for(choice.what, self.view) else replace(choice, format="csv")
 
     def describe(self, what: What) -> str:
         """Describe what would be written, in a few words."""

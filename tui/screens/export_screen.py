@@ -116,9 +116,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._suggest()
 
     def _suggest(self) -> None:
-        formats = self._formats
         line = Text("format  " if self._choice.what.is_table else "tables  ")
-        for name in formats:
+        for name in formats_for(self._choice.what, self._exporting.view):
             style = Style(reverse=name == self._choice.format, meta={"@click": f"screen.choose_format('{name}')"})
             line.append(f" {FORMATS.get(name, name.upper())} ", style)
             line.append(" ")
@@ -134,14 +133,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._file.cursor_position = len(self._file.value)
         self._confirmed = None
 
-    @property
-    def _formats(self) -> tuple[str, ...]:
-        """The formats of tables, also while the cursor is on something else."""
-        return formats_for(self._choice.what, self._exporting.view) or tuple(FORMATS)
-
     def action_format(self, step: int) -> None:
         """Choose the next or previous format."""
-        formats = self._formats
+        formats = formats_for(self._choice.what, self._exporting.view)
         place = formats.index(self._choice.format) + step if self._choice.format in formats else 0
         self.action_choose_format(formats[place % len(formats)])
 
