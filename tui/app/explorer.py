@@ -201,7 +201,7 @@ class Explorer(TerminalApp):
         view = first.pop("view")
         if (text := first["waiting_text"]) is not None:
             main.sentence_input.show_read(text, None)
-        stores = main.show_model(outline)
+        stores = main.show_model(self.engine, outline)
         self.session.change(**first)
         if is_first_time:
             dismiss = partial(asyncio.to_thread, remember_choice, "guide", "dismissed")

@@ -149,7 +149,6 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         scale: Literal["linear", "log"] = "linear" if start.log_scale is False else "log"
         map_scale = None if start.log_scale is None else scale
         self.session = Session(Shown(view=start.view, map_scale=map_scale, spectra_scale=scale))
-        self.engine = engine
         views = Views(self.session, is_comparing=engine.is_comparing)
         with self.app.batch_update():
             if before is not None:
@@ -172,11 +171,11 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         self.session.follow(self._follow)
         await self.sentence_input.show_tokens(engine)
 
-    def show_model(self, outline: ModelOutline) -> Stores:
+    def show_model(self, engine: Engine, outline: ModelOutline) -> Stores:
         """Show the tree of a model whose headers have been read, and make its stores."""
         from tui.state.stores import Stores
 
-        stores = Stores(self.engine, outline, self._draw_soon, self.report)
+        stores = Stores(engine, outline, self._draw_soon, self.report)
         self.views.open(stores)
         stores.maps.has_read = self._has_read
         self.top_line.show(model_line(outline))
@@ -206,11 +205,10 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
     async def measure_memory(self) -> None:
         """Measure the memory that the model needs and that is free, for the model's page."""
         stores = self.stores
+        assert stores is not None
         with suppress(EngineError):  # reported by what needs the model
-            memory = await asyncio.wrap_future(self.engine.memory())
-            if stores is not None:
-                stores.memory = memory
-                stores.arrived()
+            stores.memory = await asyncio.wrap_future(stores.engine.memory())
+            stores.arrived()
 
     def _has_read(self, sentence: Sentence) -> None:
         """List a sentence that was read; the first one also loads the model, so label its heads."""
@@ -225,7 +223,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
         stores = self.stores
         assert stores is not None
         try:
-            stores.labels = await asyncio.wrap_future(self.engine.labels(self.report))
+            stores.labels = await asyncio.wrap_future(stores.engine.labels(self.report))
             stores.is_labelled = True
         except EngineError:
             self.report(DONE)
@@ -387,7 +385,7 @@ class MainScreen(TerminalScreen, inherit_bindings=False):
 
     def switch_off(self, off: Off) -> None:
         """Change which heads are off."""
-        self.session.switch_off(off, is_comparing=self.engine.is_comparing)
+        self.session.switch_off(off, is_comparing=self.views.is_comparing)
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""
