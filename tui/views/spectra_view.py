@@ -54,7 +54,7 @@ class SpectraPane(Pane):
     def draw(self, shown: Shown, stores: Stores) -> None:
         """Draw the spectra of the selected head or layer, with chance and the other model's where they are known."""
         name, distance, spectra = shown.selected, shown.distance, stores.spectra
-        self.graph.is_at_distance, self.graph.scale = distance is not None, shown.spectra_scale
+        self.graph.scale = shown.spectra_scale
         if name is None:
             self.show_message([Part("the model", " ")], model_facts(stores.outline, stores.memory))
             return
@@ -91,10 +91,6 @@ class SpectraPane(Pane):
         """Move the key farther from the query, or nearer, if QK is shown at a distance."""
         if (distance := self.session.shown.distance) is not None:
             self.show_distance(max(distance + step, 0))
-
-    @on(SpectraView.DistanceMoved)
-    def _move_key(self, event: SpectraView.DistanceMoved) -> None:
-        self.action_turn(event.step)
 
     def show_distance(self, distance: int | None) -> None:
         """Show QK with the key at a distance from the query, or without positions; where it has none, say why."""

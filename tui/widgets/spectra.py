@@ -14,7 +14,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -53,17 +52,13 @@ class SpectraView(PlotArea, can_focus=True):
 
     Attributes
     ----------
-    has_baseline : whether the values by chance are shown.
-    is_at_distance : whether the arrow keys change the distance of QK.
     scale : of the next curves: linear from zero, or logarithmic over at most six decades.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"spectra--message", "spectra--name", "spectra--name-cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("h", "move(-1)", "Previous singular value", show=False, id="spectra.previous"),
-        Binding("l", "move(1)", "Next singular value", show=False, id="spectra.next"),
-        Binding("left", "arrow(-1)", "Previous singular value, or Δ one less", show=False, id="spectra.left"),
-        Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
+        Binding("left,h", "move(-1)", "Previous singular value", show=False, id="spectra.previous"),
+        Binding("right,l", "move(1)", "Next singular value", show=False, id="spectra.next"),
         *paging_bindings("spectra", "Ten singular values", "Five singular values"),
         Binding("gg,home,ctrl+home", "edge(False)", "First singular value", show=False, id="spectra.first"),
         Binding("end,G,ctrl+end", "edge(True)", "Last singular value", show=False, id="spectra.last"),
@@ -78,20 +73,11 @@ class SpectraView(PlotArea, can_focus=True):
     }
     """
 
-    has_baseline: reactive[bool] = reactive(True)
-
-    @dataclass
-    class DistanceMoved(Message):
-        """The user changes the distance between query and key, by a number of tokens."""
-
-        step: int
-
     class CursorMoved(Message):
         """The cursor is on another value, or its value has changed with the curves."""
 
     def __init__(self) -> None:
         super().__init__(name="spectra")
-        self.is_at_distance = False
         self._curves: tuple[Curve, ...] = ()
         self._asked_for = ""  # this and the index outlive messages and heads without this matrix
         self._index = 0
@@ -166,13 +152,6 @@ class SpectraView(PlotArea, can_focus=True):
     def action_page(self, pages: float) -> None:
         """Move along the curve by ten values per page."""
         self.action_move(int(10 * pages))
-
-    def action_arrow(self, step: int) -> None:
-        """Change the distance of QK where there is one; else move along the curve."""
-        if self.is_at_distance:
-            self.post_message(self.DistanceMoved(step))
-        else:
-            self.action_move(step)
 
     def action_edge(self, last: bool) -> None:
         """Move to the first or last value."""
@@ -274,7 +253,7 @@ class SpectraView(PlotArea, can_focus=True):
         name = self.get_component_rich_style("spectra--name-cursor" if is_selected else "spectra--name")
         yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, scale, area)}", label)
         cursor, across = self._at if is_selected else None, self._across(area)
-        plot = draw_plot(curve, scale, across, rows, baseline=self.has_baseline, cursor=cursor)
+        plot = draw_plot(curve, scale, across, rows, cursor=cursor)
         ticks = {row_of(tick, scale, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
         for row in range(rows):
             yield self.paint_row(f"{ticks.get(row, '│'):>{left}}" if left else "", plot, row)

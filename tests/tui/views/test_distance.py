@@ -1,4 +1,4 @@
-"""QK at a distance of key and query: spectra and ranks exported, and Δ moved with the arrow keys."""
+"""QK at a distance of key and query: spectra and ranks exported, and Δ moved by keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ async def test_a_distance_can_be_typed_also_while_another_is_computed(tiny_model
         await see(pilot, title="spectra L1H2 Δ = 12 ")
 
 
-async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
+async def test_keys_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("llama")
     farther, nearer = "unbound:app.farther", "unbound:app.nearer"
     async with explorer(model, head="L1H2") as (_, pilot):
         await press(pilot, "1", "unbound:app.distance", "unbound:app.farther", "unbound:app.farther")
         await see(pilot, "unbound:app.nearer", title="spectra L1H2 Δ = 1  ")
-        await pilot.press(*["right"] * 8, *["left"] * 6)  # as fast as keys come
+        await pilot.press(*[farther] * 8, *[nearer] * 6)  # as fast as keys come
         for keys, said, file, commands in (
             ([], "spectra L1H2 Δ = 3", "L1H2-distance3-spectrum", ["spectrum --head L1H2"]),
             (["2"], "ranks layer 1 Δ = 3", "L1-distance3-ranks", ["ranks --layer 1", "ranks --layer 1 --head all"]),
@@ -46,7 +46,7 @@ async def test_arrows_move_the_distance_and_e_exports_what_is_shown(tiny_model: 
             expected = [row for each in commands for row in exported(model, *each.split(), *distance)]
             assert written(folder, f"*{file}.csv") == expected
         await see(pilot, "5", titled="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
-        await see(pilot, "1", *["left"] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
+        await see(pilot, "1", *[nearer] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
         await see(pilot, "unbound:app.distance", no_text="Δ")
 
 
