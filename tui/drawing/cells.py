@@ -103,7 +103,6 @@ def halved_cells(
     lower: NDArray[np.uint8],
     colours: Mapping[int, Color | None],
     others: Mapping[int, tuple[str, Style]],
-    width: int = 1,
 ) -> Iterator[Segment]:
     """Write two rows in one line: each character shows an upper and a lower cell in two colours.
 
@@ -113,7 +112,6 @@ def halved_cells(
     colours : of each level, and of the values that have a colour.
     others : characters and style of the values that have no colour, for cells where neither half has one. Of two
         different values, the larger counts.
-    width : columns per cell.
 
     Examples
     --------
@@ -126,18 +124,18 @@ def halved_cells(
     for start, end in runs_of(upper, lower):
         kinds = int(upper[start]), int(lower[start])
         above, below = map(colours.get, kinds)
-        text, style = others[max(kinds)] if above is None and below is None else _half(above, below, width)
+        text, style = others[max(kinds)] if above is None and below is None else _half(above, below)
         yield Segment(text * (end - start), style)
 
 
 @lru_cache(maxsize=4096)
-def _half(above: Color | None, below: Color | None, width: int) -> tuple[str, Style]:
+def _half(above: Color | None, below: Color | None) -> tuple[str, Style]:
     """Give the same style object every time, so that its codes are cached."""
     if above == below:
-        return " " * width, Style(bgcolor=above)
+        return " ", Style(bgcolor=above)
     if above is None:
-        return "▄" * width, Style(color=below)
-    return "▀" * width, Style(color=above, bgcolor=below)
+        return "▄", Style(color=below)
+    return "▀", Style(color=above, bgcolor=below)
 
 
 def format_weight(value: float, *, is_signed: bool) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,18 +79,11 @@ class MeasureMap:
         return Table.of_rows(OVERVIEW, ("stack", "layer", "head", self.measure), rows)
 
 
-@dataclass(frozen=True, slots=True)
-class GridLine:
-    """A line of the map.
-
-    Attributes
-    ----------
-    text : at its left: the name of a layer, or of a stack.
-    rows : numbers of its layers: none in a stack's heading, two where each has half a line.
-    """
+class GridLine(NamedTuple):
+    """What stands at the left of a line of the map, and the number of its layer; None in a stack's heading."""
 
     text: str
-    rows: tuple[int, ...] = ()
+    row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +95,13 @@ class HeadGrid:
     width, height : columns and lines per head.
     gutter : columns of the layers' names.
     columns : heads of the widest layer.
-    is_halved : whether a head takes half a line, and a line shows two layers.
     """
 
-    lines: tuple[GridLine, ...]
-    width: int
-    height: int
-    gutter: int
-    columns: int
-    is_halved: bool = False
+    lines: tuple[GridLine, ...] = ()
+    width: int = 1
+    height: int = 1
+    gutter: int = 0
+    columns: int = 0
 
     def fits(self, width: int, height: int) -> bool:
         """Return whether all heads are in view in a room."""
@@ -117,7 +109,7 @@ class HeadGrid:
 
     def top(self, row: int) -> int:
         """Return the first line of a row."""
-        return next(place for place, line in enumerate(self.lines) if row in line.rows)
+        return next(place for place, line in enumerate(self.lines) if line.row == row)
 
     def header(self, cursor: int) -> tuple[str, range]:
         """Write as many numbers of heads over their columns as fit, and always the cursor's.
@@ -135,18 +127,7 @@ class HeadGrid:
         return write_apart([labels[0], *fitting], room)
 
 
-NO_HEADS = HeadGrid((), 1, 1, 0, 0)
-"""The map of no model."""
-
-
-def _count_headings(layers: Sequence[LayerOutline]) -> int:
-    stacks = {layer.stack for layer in layers}
-    return len(stacks) if len(stacks) > 1 else 0
-
-
-def lay_out_heads(
-    layers: Sequence[LayerOutline], width: int, height: int, *, is_narrow_told: bool, is_halved: bool = False
-) -> HeadGrid:
+def lay_out_heads(layers: Sequence[LayerOutline], width: int, height: int, *, is_narrow_told: bool) -> HeadGrid:
     """Choose the largest cells that bring all heads into view, or else the smallest.
 
     They grow in steps of two columns, and look about square.
@@ -156,29 +137,21 @@ def lay_out_heads(
     layers : of the model, stack by stack.
     width, height : of the room, without the line of head numbers.
     is_narrow_told : whether levels can be told apart in one column.
-    is_halved : whether two layers share a line.
     """
     columns = max(layer.heads for layer in layers)
     gutter = max(len(str(layer.name)) for layer in layers) + 1
-    across, down = (width - gutter) // columns, (height - _count_headings(layers)) // len(layers)
-    if is_halved or down < 2 or across < 4:
+    stacks = {layer.stack for layer in layers}
+    headings = len(stacks) if len(stacks) > 1 else 0
+    across, down = (width - gutter) // columns, (height - headings) // len(layers)
+    if down < 2 or across < 4:
         across, down = 1 if is_narrow_told and across < 2 else 2, 1
     else:
         across -= across % 2
         down = min(down, across * 3 // 4)
         across = min(across, 4 * down)
-    return HeadGrid(_lines(layers, down, is_halved), across, down, gutter, columns, is_halved)
-
-
-def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[GridLine, ...]:
-    has_headings = _count_headings(layers) > 0
     lines: list[GridLine] = []
     for row, layer in enumerate(layers):
-        begins = row == 0 or layers[row - 1].stack != layer.stack
-        if begins and has_headings:
+        if headings and (row == 0 or layers[row - 1].stack != layer.stack):
             lines.append(GridLine(layer.stack))
-        if is_halved and not begins and len(lines[-1].rows) == 1:
-            lines[-1] = GridLine(lines[-1].text, (row - 1, row))
-        else:
-            lines += [GridLine(str(layer.name) if place == 0 else "", (row,)) for place in range(down)]
-    return tuple(lines)
+        lines += [GridLine("" if line else str(layer.name), row) for line in range(down)]
+    return HeadGrid(tuple(lines), across, down, gutter, columns)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -20,9 +18,9 @@ from textual.strip import Strip
 
 from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
-from tui.drawing.cells import CURSOR, halved_cells, merged_cells
+from tui.drawing.cells import merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
-from tui.drawing.measure_map import NO_HEADS, HeadGrid, MeasureMap, lay_out_heads
+from tui.drawing.measure_map import HeadGrid, MeasureMap, lay_out_heads
 from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
@@ -78,7 +76,7 @@ class HeadMap(CellGrid):
         self.rows: tuple[LayerOutline, ...] = ()
         self.stacks: tuple[str, ...] = ()
         self.list_width = _VALUE_WIDTH
-        self.grid = NO_HEADS
+        self.grid = HeadGrid()
         self.shown: MeasureMap | None = None
         self.scale: ValueScale | None = None
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
@@ -115,7 +113,7 @@ class HeadMap(CellGrid):
 
     def open(self, layers: tuple[LayerOutline, ...]) -> None:
         """Show the heads of a model, with no values yet."""
-        self.rows, self.grid, self.cursor, self.shown, self.scale = layers, NO_HEADS, (0, 0), None, None
+        self.rows, self.grid, self.cursor, self.shown, self.scale = layers, HeadGrid(), (0, 0), None, None
         self.stacks = tuple(dict.fromkeys(layer.stack for layer in layers))
         last_heads = (Head(layer.stack, layer.layer, layer.heads - 1) for layer in layers)
         self.list_width = max(len(head_text(each, self.stacks)) for each in last_heads) + _VALUE_WIDTH
@@ -131,8 +129,7 @@ class HeadMap(CellGrid):
         if not self.rows or room.width < 1 or room.height < 2:
             return 0
         grid = self._grid_in(room)
-        is_whole = not grid.is_halved and grid.fits(room.width, room.height - 1)
-        return grid.width * grid.height if is_whole else 0
+        return grid.width * grid.height if grid.fits(room.width, room.height - 1) else 0
 
     def show(self, shown: MeasureMap, scale: ValueScale | None) -> None:
         """Draw a measure; repaint only if it has changed."""
@@ -162,14 +159,14 @@ class HeadMap(CellGrid):
         row = max(0, min(row, len(self.rows) - 1))
         return row, max(0, min(column, self.rows[row].heads - 1))
 
-    def rows_on(self, line: int) -> Sequence[int]:
-        """Return the layers on a line: none on a stack's heading, two where each has half a line."""
-        return self.grid.lines[line].rows
+    def row_on(self, line: int) -> int | None:
+        """Return the layer on a line; None on a stack's heading."""
+        return self.grid.lines[line].row
 
     def lines_of_row(self, row: int) -> range:
         """Return the lines of a layer, with the heading of its stack."""
         first = self.grid.top(row)
-        has_heading = first > 0 and not self.grid.lines[first - 1].rows
+        has_heading = first > 0 and self.row_on(first - 1) is None
         return range(first - has_heading, first + self.grid.height)
 
     def lay_out_cells(self) -> None:
@@ -190,11 +187,8 @@ class HeadMap(CellGrid):
             self.post_message(self.LaidOut())
 
     def _grid_in(self, room: Size) -> HeadGrid:
-        """Lay the heads out; two layers share a line only where one line each does not fit."""
         is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
-        lay_out = partial(lay_out_heads, self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told)
-        grid = lay_out()
-        return lay_out(is_halved=True) if self.has_half_blocks and len(grid.lines) >= room.height else grid
+        return lay_out_heads(self.rows, room.width, room.height - 1, is_narrow_told=is_narrow_told)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; compute the levels once for all of them."""
@@ -212,41 +206,26 @@ class HeadMap(CellGrid):
         return levels
 
     def row_name(self, line: int) -> str:
-        """Return the name of a layer, on its first line, or of a stack; of two layers, that of the cursor's."""
-        is_shared = self.grid.is_halved and self.cursor[0] in self.rows_on(line)
-        return str(self.rows[self.cursor[0]].name) if is_shared else self.grid.lines[line].text
+        """Return the name of a layer, on its first line, or of a stack."""
+        return self.grid.lines[line].text
 
     def heading(self) -> tuple[str, range]:
         """Return the numbers of heads."""
         return self.grid.header(self.cursor[1])
 
-    def paint_cells(self, line: int) -> Iterator[Segment]:
-        """Paint the cells of a layer, or of two; nothing beside a heading."""
-        rows, others, (row, column) = self.rows_on(line), self._others(self.cell[0]), self.cursor
-        set_off = self.get_component_rich_style("area--cursor")
-        levels: NDArray[np.uint8] = self._levels[list(rows)]  # a copy
-        if not rows:
-            return
-        if not self.grid.is_halved:
-            cursor = (column, set_off) if row in rows else None
-            yield from merged_cells(levels[0], self.glyphs, self.level_styles, others, cursor=cursor)
-            return
-        if row in rows:
-            levels[rows.index(row), column] = CURSOR
-        below = levels[1] if len(levels) > 1 else np.full_like(levels[0], _OUTSIDE)
-        colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
-        colours |= {CURSOR: set_off.color, NOT_FINITE: others[NOT_FINITE][1].color}
-        yield from halved_cells(levels[0], below, colours, others, self.cell[0])
-
-    def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
-        style = self.get_component_rich_style
-        unknown, undefined, endless = (f"{sign:^{width}}" for sign in "∙×∞")
-        return {
-            ABSENT: (unknown, style("overview--absent")),
-            _UNDEFINED: (undefined, style("overview--absent")),
-            NOT_FINITE: (endless, style("area--cell")),
+    def paint_cells(self, line: int) -> Iterable[Segment]:
+        """Paint the cells of a layer; nothing beside a heading."""
+        row, style, width = self.row_on(line), self.get_component_rich_style, self.cell[0]
+        if row is None:
+            return ()
+        others = {
+            ABSENT: (f"{'∙':^{width}}", style("overview--absent")),
+            _UNDEFINED: (f"{'×':^{width}}", style("overview--absent")),
+            NOT_FINITE: (f"{'∞':^{width}}", style("area--cell")),
             _OUTSIDE: (" " * width, style("area--label")),
         }
+        cursor = (self.cursor[1], style("area--cursor")) if row == self.cursor[0] else None
+        return merged_cells(self._levels[row], self.glyphs, self.level_styles, others, cursor=cursor)
 
 
 class ExtremeHeads(StyledWidget, can_focus=False):

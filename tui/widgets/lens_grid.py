@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -104,9 +104,9 @@ class LensGrid(CellGrid):
         """Number of layers, with the embedding, and of tokens."""
         return (0, 0) if self.shown is None else (len(self.shown.layers), len(self.shown.tokens))
 
-    def rows_on(self, line: int) -> Sequence[int]:
+    def row_on(self, line: int) -> int:
         """Return the layer on a line."""
-        return [self.extent[0] - 1 - line // self.cell[1]]
+        return self.extent[0] - 1 - line // self.cell[1]
 
     def lines_of_row(self, row: int) -> range:
         """Return the lines of a layer."""
@@ -125,7 +125,7 @@ class LensGrid(CellGrid):
     def row_name(self, line: int) -> str:
         """Return the name of a layer, on its first line."""
         assert self.shown is not None
-        return "" if line % self.cell[1] else self.shown.layers[self.rows_on(line)[0]]
+        return "" if line % self.cell[1] else self.shown.layers[self.row_on(line)]
 
     def heading(self) -> tuple[str, range]:
         """Return the tokens of the sentence."""
@@ -139,7 +139,7 @@ class LensGrid(CellGrid):
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint the likeliest token of each cell, or its number; nothing between two layers."""
         assert self.shown is not None
-        shown, styles, (layer,), inner = self.shown, self.level_styles, self.rows_on(line), line % self.cell[1]
+        shown, styles, layer, inner = self.shown, self.level_styles, self.row_on(line), line % self.cell[1]
         if inner > 1:
             return
         yield Segment(" " * self._tokens_in_view.start * self.cell[0])

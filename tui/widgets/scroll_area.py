@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -173,9 +173,9 @@ class CellGrid(ScrollArea, can_focus=True):
         rows, columns = self.extent
         return max(0, min(row, rows - 1)), max(0, min(column, columns - 1))
 
-    def rows_on(self, line: int) -> Sequence[int]:
-        """Return the rows that a line shows, counted like all lines from the first below the labels."""
-        return [line // self.cell[1]]
+    def row_on(self, line: int) -> int | None:
+        """Return the row on a line, counted like all lines from the first below the labels; None without one."""
+        return line // self.cell[1]
 
     def lines_of_row(self, row: int) -> range:
         """Return the lines of a row."""
@@ -218,7 +218,7 @@ class CellGrid(ScrollArea, can_focus=True):
             cells = Strip(Segment(*part) for part in parts)
         elif line < self.virtual_size.height - 1:
             name, cells = self.row_name(line), Strip(self.paint_cells(line))
-            style = marked if self.cursor[0] in self.rows_on(line) else plain
+            style = marked if self.cursor[0] == self.row_on(line) else plain
         gap = Segment(" " * (self.name_width - cell_len(name)), plain)
         row = Segment.simplify([Segment(name, style), gap, *cells.crop(left, left + self.room)])
         return Strip(row).adjust_cell_length(width, Style(bgcolor=plain.bgcolor))
@@ -255,18 +255,17 @@ class CellGrid(ScrollArea, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the clicked cell, or choose the cell if the cursor is there already.
 
-        A click on a name goes to its row. Where two rows share a line, clicks on the name alternate between them, and a
-        click on a cell stays in the cursor's row.
+        A click on a name goes to its row.
         """
-        offset, (row, column) = event.get_content_offset(self), self.cursor
+        offset = event.get_content_offset(self)
         if offset is None or self.is_empty or offset.y < 1:
             return
         line, x = offset.y - 1 + self.scroll_offset.y, offset.x - self.name_width + self.scroll_offset.x
-        rows = self.rows_on(line) if line < self.virtual_size.height - 1 else ()
-        if rows and offset.x < self.name_width:
-            self.go(rows[-1] if row == rows[0] else rows[0], column)
-        elif rows and x // self.cell[0] < (self.virtual_size.width - self.name_width) // self.cell[0]:
-            clicked = row if row in rows else rows[0], self.column_at(x // self.cell[0])
+        row = self.row_on(line) if line < self.virtual_size.height - 1 else None
+        if row is not None and offset.x < self.name_width:
+            self.go(row, self.cursor[1])
+        elif row is not None and x // self.cell[0] < (self.virtual_size.width - self.name_width) // self.cell[0]:
+            clicked = row, self.column_at(x // self.cell[0])
             if clicked == self.cursor:
                 self.action_choose()
             elif clicked == self.nearest(*clicked):

@@ -154,7 +154,7 @@ class StepMap(CellGrid):
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint a line of a row's cells."""
-        (row,), scale, width = self.rows_on(line), self.shown.scale, self.cell[0]
+        row, scale, width = line // self.cell[1], self.shown.scale, self.cell[0]
         assert scale is not None
         glyphs, style = self._glyphs(scale, width), self.get_component_rich_style
         levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,44 +66,19 @@ def test_no_number_of_a_head_is_cut() -> None:
     assert grid.header(31)[0].endswith("26  28    31")
 
 
-def test_layers_share_lines_only_within_their_stack() -> None:
-    model = (*layers(3, 4), *(replace(layer, stack="cross") for layer in layers(2, 4)))
-    grid = lay_out_heads(model, 57, 4, is_narrow_told=True, is_halved=True)
-    assert [line.rows for line in grid.lines] == [(), (0, 1), (2,), (), (3, 4)]
-    assert [grid.top(row) for row in range(5)] == [1, 1, 2, 4, 4]
-
-
-async def test_each_half_of_a_line_has_the_colour_of_its_layer() -> None:
-    model = layers(25, 12)
-    shown = random_map(model, 200)
-    async with head_map_of(model, shown) as (drawn, pilot):
-        drawn.put(5, 3)
+async def test_each_cell_has_the_colour_of_its_value_and_a_click_goes_to_it() -> None:
+    shown = random_map(layers(12, 12), 100)
+    async with head_map_of(layers(12, 12), shown) as (drawn, pilot):
         await pilot.pause()
         grid, scale = drawn.grid, scale_of(shown.finite, "linear", False)
-        assert grid is not None
         assert scale is not None
-        assert [line.rows for line in grid.lines] == [*((row, row + 1) for row in range(0, 24, 2)), (24,)]
         levels = scale.levels(shown.values, drawn.ink, len(drawn.level_styles))
-        colours = [
-            "" if cell is None else str(drawn.level_styles[level].bgcolor)
-            for cell, level in zip(shown.cells, levels, strict=True)
-        ]
-        colours[5 * 12 + 3] = str(drawn.get_component_rich_style("area--cursor").color)
-        for line, column in np.ndindex(12, 12):
-            left = grid.gutter + column * grid.width
-            (segment,) = drawn.render_line(1 + line).crop(left, left + 1)
+        for place in range(1, 100):  # the cursor is on the first
+            left = grid.gutter + place % 12 * grid.width
+            (segment,) = drawn.render_line(1 + place // 12).crop(left, left + 1)
             assert segment.style is not None
-            ink, ground = str(segment.style.color), str(segment.style.bgcolor)
-            halves = {"▀": (ink, ground), "▄": (ground, ink), " ": (ground, ground)}.get(segment.text, ("", ""))
-            for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
-                assert colours[row * 12 + column] in (half, "")
-        place = (grid.gutter + 7 * grid.width, 1 + 4)
-        name = (1, 1 + 4)  # of the two layers that share the line
-        other = (grid.gutter + 2 * grid.width, 1 + 4)
-        for at, expected in (
-            (place, (8, 7)), (name, (9, 7)), (name, (8, 7)), (name, (9, 7)), ((1, 1), (0, 7)),
-            (name, (8, 7)), (name, (9, 7)), (other, (9, 2)),  # the layer of the two that the cursor is on
-        ):  # fmt: skip
+            assert segment.style.bgcolor == drawn.level_styles[levels[place]].bgcolor
+        for at, expected in (((grid.gutter + 7 * grid.width, 1 + 4), (4, 7)), ((1, 1 + 9), (9, 7))):
             await pilot.click(drawn, offset=at)
             assert drawn.cursor == expected
 
