@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -26,10 +27,40 @@ from tui.toolkit.keys import lines_of, paging_bindings
 from tui.toolkit.messages import Notice
 from tui.widgets.scroll_area import ScrollArea, least_scroll
 from tui.widgets.table_columns import Columns, fit_columns
-from tui.widgets.table_rows import TableRows
 
 NO_ROWS = "no rows yet"
 """Message of a key that needs a row."""
+
+_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
+"""A number, or the shape of a tensor."""
+
+
+def sort_places(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
+    """Sort numbers of rows by a column's cells; rows without a value come last in both directions.
+
+    Examples
+    --------
+    >>> sort_places([0, 1, 2, 3], [2.0, "", 3, "b"], True)
+    [3, 2, 0, 1]
+    """
+    absent = {place for place in places if cells[place] in (None, "") or cells[place] != cells[place]}  # NaN
+    present = [place for place in places if place not in absent]
+    present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
+    return [*present, *(place for place in places if place in absent)]
+
+
+def _sort_key(cell: Cell) -> tuple[bool, float, str]:
+    """Sort numbers by size, then texts; shapes, and numbers in texts, by their number of entries.
+
+    Examples
+    --------
+    >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
+    ['9', '10', '768x192', '2048x192', 'all']
+    """
+    if isinstance(cell, int | float):
+        return False, float(cell), ""
+    cell = cell or ""
+    return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell
 
 
 class TableGrid(ScrollArea, can_focus=True):
@@ -39,6 +70,10 @@ class TableGrid(ScrollArea, can_focus=True):
     ----------
     message : stands in place of the rows.
     why_none : stands below the column names where a filter leaves no row.
+    all_columns : names of all columns.
+    rows : all rows with all columns, in their original order.
+    order : numbers of the rows on the screen, from top to bottom.
+    sort : the column that sorts the rows, and whether the largest come first; None for the original order.
     cursor : line and column.
     strikes : whether a row is struck out.
     leads : what Enter opens for the row under the cursor: ``head``, ``token``, or nothing.
@@ -91,8 +126,17 @@ class TableGrid(ScrollArea, can_focus=True):
         self.strikes: Callable[[Row], bool] | None = None
         self.leads: Callable[[], str] = lambda: "head"
         self.is_moved = False
+        self.all_columns: tuple[str, ...] = ()
+        self.rows: Sequence[Row] = ()
+        self.order: Sequence[int] = ()
+        self.sort: tuple[str, bool] | None = None
+        self._places: tuple[int, ...] = ()
+        """Numbers of the visible columns, from left to right."""
+        self._kept_by: Filter | None = None
+        self._whole = Columns()
+        """The visible columns, as wide as their titles and cells need."""
         self._columns = Columns()
-        self._shown = TableRows()
+        """The same, as wide as the room allows."""
         self._place: int | None = None
         """The row to which the cursor returns once a filter or a message no longer hides it."""
         self._shape: tuple[tuple[str, ...], int] = ((), 0)
@@ -103,26 +147,6 @@ class TableGrid(ScrollArea, can_focus=True):
     def columns(self) -> tuple[str, ...]:
         """Names of the visible columns."""
         return self._columns.names
-
-    @property
-    def all_columns(self) -> tuple[str, ...]:
-        """Names of all columns."""
-        return self._shown.names
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """All rows with all columns, in their original order."""
-        return self._shown.rows
-
-    @property
-    def order(self) -> Sequence[int]:
-        """Numbers of the rows on the screen, from top to bottom."""
-        return self._shown.order
-
-    @property
-    def sort(self) -> tuple[str, bool] | None:
-        """The column that sorts the rows, and whether the largest come first; None for the original order."""
-        return self._shown.sort
 
     @property
     def place(self) -> int | None:
@@ -138,7 +162,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def row(self) -> Row | None:
         """The row under the cursor with the visible columns."""
         row = self.whole_row
-        return None if row is None else tuple(row[place] for place in self._shown.places)
+        return None if row is None else tuple(row[place] for place in self._places)
 
     @property
     def column(self) -> str:
@@ -153,7 +177,7 @@ class TableGrid(ScrollArea, can_focus=True):
     @property
     def wanted_width(self) -> int:
         """Width of all columns side by side."""
-        return self._shown.columns.width
+        return self._whole.width
 
     @property
     def columns_beyond(self) -> int:
@@ -195,25 +219,27 @@ class TableGrid(ScrollArea, can_focus=True):
         """
         self.message = ""
         places = tuple(range(len(names))) if places is None else places
-        sort = self.sort if self.sort is not None and self.sort[0] in names else None
+        if self.sort is not None and self.sort[0] not in names:
+            self.sort = None
         if place is not None:
             self._place = place
         elif self._shape != (names, len(rows)):
             self._place = None
         self._shape = names, len(rows)
-        shown = self._shown
-        if columns is None and rows is shown.rows and (places, frozen) == (shown.places, shown.frozen):
-            columns = shown.columns
+        if columns is None and rows is self.rows and (places, frozen) == (self._places, self._whole.frozen):
+            columns = self._whole
         elif columns is None:
             by_column = ([row[place] for row in rows] for place in places)
             columns = Columns.of(tuple(names[place] for place in places), by_column, frozen, self.text)
-        self._arrange(TableRows(names, rows, places, frozen, kept_by, sort, columns))
+        self.all_columns, self.rows, self._places = names, rows, places
+        self._arrange(columns, kept_by)
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the rows."""
         if message != self.message or self.rows:
             self._place = self.place if self._place is None else self._place
-            self._arrange(replace(self._shown, rows=(), kept_by=None))
+            self.rows = ()
+            self._arrange(self._whole, None)
             self.message = message
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -221,7 +247,7 @@ class TableGrid(ScrollArea, can_focus=True):
     def narrow(self, kept_by: Filter | None) -> None:
         """Show the rows that a filter leaves, or all; the cursor stays on its row if that is shown."""
         self._place = self.place if self._place is None else self._place
-        self._arrange(replace(self._shown, kept_by=kept_by))
+        self._arrange(self._whole, kept_by)
 
     def sort_by(self, column: str) -> None:
         """Sort by a column, largest first; again: smallest first; again: in the original order.
@@ -233,24 +259,29 @@ class TableGrid(ScrollArea, can_focus=True):
         self._place = self.place
         if not self.selects:
             self.is_moved, self._place, self.cursor = False, None, (0, self.cursor[1])
-        self._arrange(replace(self._shown, sort=None if is_descending is None else (column, is_descending)))
+        self.sort = None if is_descending is None else (column, is_descending)
+        self._arrange(self._whole, self._kept_by)
 
-    def _arrange(self, made: TableRows) -> None:
-        """Show a table, with the cursor on its row if that is shown."""
-        before, self._shown = self._shown, made
-        names, (line, column) = made.columns.names, self.cursor
-        if names != before.columns.names:
+    def _arrange(self, columns: Columns, kept_by: Filter | None) -> None:
+        """Filter and sort the rows, and put the cursor on its row if that is shown."""
+        self.order = range(len(self.rows)) if kept_by is None else kept_by.matches(self.rows)
+        if self.sort is not None:
+            place = self.all_columns.index(self.sort[0])
+            self.order = sort_places(self.order, [row[place] for row in self.rows], self.sort[1])
+        names, (line, column) = columns.names, self.cursor
+        if names != self._whole.names:
             if self.column in names:  # only some columns have come or gone
                 column = names.index(self.column)
             else:
-                line, column = 0, min(made.frozen, max(len(names) - 1, 0))
+                line, column = 0, min(columns.frozen, max(len(names) - 1, 0))
                 self.scroll_at_once(0, 0)
-        if made.kept_by is not before.kept_by and made.kept_by is not None:
-            compared = [each for each in names[made.frozen :] if each in made.kept_by.columns]
+        if kept_by is not self._kept_by and kept_by is not None:
+            compared = [each for each in names[columns.frozen :] if each in kept_by.columns]
             column = names.index(compared[0]) if compared and names[column] not in compared else column
-        line = min(line, max(len(made.order) - 1, 0))
-        if self._place is not None and self._place in made.order:
-            line = made.order.index(self._place)
+        self._whole, self._kept_by = columns, kept_by
+        line = min(line, max(len(self.order) - 1, 0))
+        if self._place is not None and self._place in self.order:
+            line = self.order.index(self._place)
         self.cursor = (line, column)
         self._lay_out()
         self.reveal()
@@ -276,7 +307,7 @@ class TableGrid(ScrollArea, can_focus=True):
 
     def _lay_out(self) -> None:
         if not self.message:
-            self._columns = fit_columns(self._shown.columns, self._room)
+            self._columns = fit_columns(self._whole, self._room)
             self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self.order) + self.head)
             self.refresh()
 
@@ -296,7 +327,7 @@ class TableGrid(ScrollArea, can_focus=True):
             return self.message_line(self.message, y, plain)
         if y < self.head:
             style = self.get_component_rich_style("table--head")
-            title = partial(self._columns.title, line=y - self.head, sort=self._shown.sort)
+            title = partial(self._columns.title, line=y - self.head, sort=self.sort)
             return self._line(title, style, {}).adjust_cell_length(width, style)
         line = y - self.head + self.scroll_offset.y
         if self.why_none and not self.order:
@@ -308,7 +339,7 @@ class TableGrid(ScrollArea, can_focus=True):
         row = self.rows[self.order[line]]
         if self.strikes is not None and self.strikes(row):
             style += Style(strike=True)
-        cells = [row[place] for place in self._shown.places]
+        cells = [row[place] for place in self._places]
         is_marked = is_current and self.has_focus
         marked = {self.cursor[1]: self.get_component_rich_style("area--cursor")} if is_marked else {}
         return self._line(partial(self._cell, cells, self.text), style, marked).adjust_cell_length(width, style)

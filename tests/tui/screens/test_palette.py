@@ -45,7 +45,7 @@ async def test_the_palette_goes_to_heads_and_views_and_runs_commands(tiny_model:
         await press(pilot, "4", "unbound:app.tree")
         assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
         await press(pilot, "enter")
-        assert active_table(app).grid._shown.sort is not None
+        assert active_table(app).grid.sort is not None
 
 
 CALLED = {

@@ -15,8 +15,7 @@ from engine.values.table import Cell
 from tests.tui.painted import PaintedApp, press, resize
 from tui.drawing.numbers import fit_number
 from tui.widgets.table_columns import Columns, fit_columns
-from tui.widgets.table_grid import TableGrid
-from tui.widgets.table_rows import sort_places
+from tui.widgets.table_grid import TableGrid, sort_places
 
 WALKS = {
     "j": (6, "second"), "down": (6, "second"), "k": (4, "second"), "up": (4, "second"), "h": (5, "first"),
