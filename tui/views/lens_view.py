@@ -10,7 +10,6 @@ from textual import on
 
 from engine.values.table import Table
 from engine.values.views import CONTRIBUTIONS, LENS
-from tui.drawing.lens_map import LensMap
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import first_fitting, quote_text
 from tui.drawing.titles import Part, pair_part
@@ -20,7 +19,7 @@ from tui.state.tables import table_query
 from tui.toolkit.messages import PlaceWanted
 from tui.views.pane import Pane
 from tui.views.table_view import show_missing_table, table_title
-from tui.widgets.lens_grid import LensGrid
+from tui.widgets.lens_grid import LensGrid, LensMap
 from tui.widgets.line import Line
 
 

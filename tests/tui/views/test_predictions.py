@@ -45,8 +45,8 @@ from tests.tui.explorer import (
 )
 from tests.tui.views.test_tables import asked, rows
 from tui.app.explorer import Explorer
-from tui.drawing.lens_map import LensMap
 from tui.views.lens_view import LensPane
+from tui.widgets.lens_grid import LensMap
 
 TEXT = "The cat sat on the mat"
 
