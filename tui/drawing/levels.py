@@ -1,7 +1,8 @@
-"""Turns weights into a few levels, chooses what tells levels apart on the terminal, and writes their legend."""
+"""Turns values into a few levels, chooses what tells levels apart on the terminal, and writes their legend."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -39,6 +40,11 @@ With more keys, an even share is less than 1/64, a quarter of the first of 16 le
 show.
 """
 
+BINS = 4
+"""Bars of a histogram per cube root of the number of values: twice Rice's rule, since they are narrow."""
+
+FloatArray = NDArray[np.float64]
+
 _ROUNDING = 1e-6
 """In levels: keeps a weight that is itself a bound, such as 0.001 on the logarithmic scale, from falling below it."""
 
@@ -55,20 +61,26 @@ def default_scale(keys: int) -> Scale:
 
 
 class Ink(Enum):
-    """What tells levels apart: background colours, or two characters."""
+    """What tells levels apart: background colours, or two characters.
 
-    COLOUR = ("  ",) * 16
-    SHADES = ("  ", " ░", "░░", "░▒", "▒▒", "▒▓", "▓▓", "██")
+    There are 16 colours: more would double the bytes of a redraw, and nobody could tell them apart. With 8 shades a
+    decade of the logarithmic scale is two levels.
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The two characters of each level's cell, lowest first; blanks where levels are colours.
+    Attributes
+    ----------
+    cells : the two characters of each level's cell, lowest first; blanks where levels are colours.
+    signed_cells : the same of differences, from the largest decrease to the largest increase.
+    """
 
-        There are 16 colours: more would double the bytes of a redraw, and nobody could tell them apart. With 8 shades a
-        decade of the logarithmic scale is two levels.
-        """
-        cells: tuple[str, ...] = self.value
-        return cells
+    COLOUR = ("  ",) * 16, ("  ",) * 15
+    SHADES = (
+        ("  ", " ░", "░░", "░▒", "▒▒", "▒▓", "▓▓", "██"),
+        ("-█", "-▓", "-▒", "-░", "  ", "+░", "+▒", "+▓", "+█"),
+    )
+
+    def __init__(self, cells: tuple[str, ...], signed_cells: tuple[str, ...]) -> None:
+        self.cells = cells
+        self.signed_cells = signed_cells
 
     @property
     def levels(self) -> int:
@@ -140,10 +152,6 @@ def scale_top(scale: Scale, map: PooledMap) -> float:
     return float(np.max(np.abs(map.values[:, 1:]), where=np.isfinite(map.values[:, 1:]), initial=0.0))
 
 
-_SIZES = {Ink.COLOUR: (" ",) * 8, Ink.SHADES: tuple(" ░▒▓█")}
-"""Characters for the size of a difference beside its sign, smallest first, by ink."""
-
-
 @dataclass(frozen=True, slots=True)
 class Levels:
     """How values become cells: weights by size; differences by size and sign around a middle level.
@@ -169,7 +177,7 @@ class Levels:
     @property
     def steps(self) -> int:
         """Number of levels on either side of no difference."""
-        return len(_SIZES[self.ink]) - 1
+        return len(self.ink.signed_cells) // 2
 
     def of(self, values: NDArray[Any]) -> NDArray[np.uint8]:
         """Sort values of any shape into levels."""
@@ -193,19 +201,8 @@ class Levels:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The two characters of each level's cell, lowest first; differences start with the largest decrease.
-
-        Examples
-        --------
-        >>> Levels("linear", 1.0, Ink.SHADES, is_signed=True).cells
-        ('-█', '-▓', '-▒', '-░', '  ', '+░', '+▒', '+▓', '+█')
-        """
-        if not self.is_signed:
-            return self.ink.cells
-        if self.ink is Ink.COLOUR:
-            return ("  ",) * (2 * self.steps + 1)
-        sizes = _SIZES[self.ink][1:]
-        return (*(f"-{size}" for size in reversed(sizes)), "  ", *(f"+{size}" for size in sizes))
+        """The two characters of each level's cell, lowest first; differences start with the largest decrease."""
+        return self.ink.signed_cells if self.is_signed else self.ink.cells
 
 
 def legend(levels: Levels, colours: Sequence[Style], width: int, pooled: str = "") -> Text:
@@ -286,3 +283,93 @@ def _signed_legends(levels: Levels, paint: _Paint, before: str, words: str) -> I
     for begin, end in ((before, words), (before, ""), ("", "")):
         yield [f"{begin}-{top} ", paint(falls), " 0 ", paint(rises), f" +{top}{end}"]
     yield [f"-{top} ", paint(falls[:1]), " 0 ", paint(rises[-1:]), f" +{top}"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueScale:
+    """The range of values that a map or a plot shows.
+
+    Attributes
+    ----------
+    scale : linear, or logarithmic with both ends above zero.
+    is_signed : whether zero is in its middle.
+    is_whole : whether all values are whole numbers.
+    """
+
+    low: float
+    high: float
+    scale: Scale = "linear"
+    is_signed: bool = False
+    is_whole: bool = False
+
+    def heights(self, values: FloatArray) -> FloatArray:
+        """Map values to heights from 0, at or below the lower end, to 1; NaN for what is not finite."""
+        low, high, finite = self.low, self.high, np.where(np.isfinite(values), values, np.nan)
+        if high <= low:
+            return finite * 0.0 + 0.5
+        if self.scale == "log":
+            low, high, finite = float(np.log(low)), float(np.log(high)), np.log(np.maximum(finite, low))
+        return np.clip((finite - low) / (high - low), 0.0, 1.0)
+
+    def levels(self, values: FloatArray, ink: Ink, cells: int) -> NDArray[np.uint8]:
+        """Sort values into ``cells`` levels, lowest first, or into those of signed values.
+
+        Those that are not finite have `tui.drawing.levels.NOT_FINITE`.
+        """
+        if self.is_signed:
+            return Levels("linear", self.high, ink, is_signed=True).of(np.asarray(values, dtype=np.float64))
+        return levels_of(self.heights(values), "linear", 1.0, cells)
+
+    def bins(self, columns: int, count: int) -> int:
+        """Choose the number of bars of a histogram; one for each whole number where they fit."""
+        span = round(self.high - self.low) + 1
+        if self.is_whole and self.scale == "linear" and span <= columns:
+            return span
+        return max(1, min(columns, math.ceil(BINS * math.pow(count, 1 / 3))))
+
+    def bin_of(self, values: FloatArray, bins: int) -> NDArray[np.intp]:
+        """Return the bar of each finite value."""
+        heights = np.nan_to_num(self.heights(values))
+        if self.is_whole and self.scale == "linear" and bins == round(self.high - self.low) + 1:
+            return np.rint(heights * (bins - 1)).astype(np.intp)
+        return np.minimum((heights * bins).astype(np.intp), bins - 1)
+
+
+def scale_of(values: FloatArray, wanted: Scale, is_signed: bool) -> ValueScale | None:
+    """Choose the scale of finite values; None without values.
+
+    A logarithmic scale starts at the smallest value above zero, and needs values that are not negative.
+
+    Examples
+    --------
+    >>> scale_of(np.array([0.0, 2.0, 8.0]), "log", False)
+    ValueScale(low=2.0, high=8.0, scale='log', is_signed=False, is_whole=True)
+    >>> scale_of(np.array([-0.5, 0.25]), "log", True)
+    ValueScale(low=-0.5, high=0.5, scale='linear', is_signed=True, is_whole=False)
+    """
+    if not values.size:
+        return None
+    low, high = float(values.min()), float(values.max())
+    is_whole = bool((values == np.rint(values)).all())
+    if is_signed:
+        largest = max(abs(low), abs(high))
+        return ValueScale(-largest, largest, "linear", True)
+    if wanted == "log" and low >= 0 and high > 0:
+        return ValueScale(float(values[values > 0].min()), high, "log", is_whole=is_whole)
+    return ValueScale(low, high, is_whole=is_whole)
+
+
+def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
+    """Return the characters of each level's cell, 1 or an even number wide.
+
+    Unsigned levels start with the second of the ink: the lowest looks like no head.
+
+    Examples
+    --------
+    >>> glyphs_of(Ink.SHADES, 1, False), glyphs_of(Ink.SHADES, 2, False)[:3]
+    (('░', '▒', '▓', '█'), (' ░', '░░', '░▒'))
+    """
+    if width == 1 and ink is Ink.SHADES:
+        return tuple("░▒▓█")
+    cells = ink.signed_cells if is_signed else ink.cells[1:]
+    return tuple(cell[0] if width == 1 else cell * (width // 2) for cell in cells)

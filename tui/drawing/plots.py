@@ -11,28 +11,17 @@ from math import floor, log10
 import numpy as np
 from numpy.typing import NDArray
 
-from tui.drawing.levels import Scale
+from tui.drawing.levels import FloatArray, Scale, ValueScale
 from tui.drawing.numbers import brief_number
 from tui.drawing.ramps import Rgb, lightness
 from tui.drawing.text import first_fitting, write_apart
 from tui.drawing.token_spelling import SUBSCRIPTS
-from tui.drawing.value_scale import FloatArray, ValueScale
 
 _DECADES = 6
 """The logarithmic scale spans fewer decades than this."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FurtherCurve:
-    """A further curve in a plot, with its own colour and sign.
-
-    Attributes
-    ----------
-    values : as many as the plot's own; NaN where there are none.
-    """
-
-    name: str
-    values: FloatArray
+FurtherCurve = tuple[str, FloatArray]
+"""The name and the values of a further curve in a plot, as many as the plot's own; NaN where there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +51,7 @@ class Curve:
     def finite(self) -> FloatArray:
         """All finite values, those by chance and of further curves too."""
         baseline = () if self.baseline is None else (self.baseline,)
-        every: FloatArray = np.concatenate([self.values, *baseline, *(line.values for line in self.lines)])
+        every: FloatArray = np.concatenate([self.values, *baseline, *(values for _, values in self.lines)])
         finite: FloatArray = every[np.isfinite(every)]
         return finite
 
@@ -126,7 +115,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     'QK σ₂ = 1 · energy 20.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 chance 1.25'
-    >>> read_value(Curve("QK", curve.values, None, "", (FurtherCurve("other", np.array([3.0, 2.5])),)), 1, 20)
+    >>> read_value(Curve("QK", curve.values, None, "", (("other", np.array([3.0, 2.5])),)), 1, 20)
     'QK 1 other 2.5'
     """
     chance = "" if curve.baseline is None else f" · chance {brief_number(float(curve.baseline[index]), 4)}"
@@ -134,7 +123,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     if not curve.is_drawn:
         return f"{named}{chance}"
     name = f"{named} = {brief_number(float(curve.values[index]), 4)}"
-    name += "".join(f" · {line.name} {brief_number(float(line.values[index]), 4)}" for line in curve.lines)
+    name += "".join(f" · {line} {brief_number(float(values[index]), 4)}" for line, values in curve.lines)
     values = np.nan_to_num(curve.values, posinf=0.0, neginf=0.0)
     largest = float(np.abs(values).max(initial=0.0))
     if not largest:
@@ -142,16 +131,11 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     energy = (values / largest) ** 2  # divided first: 1e200 squared overflows
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
     said = [f"{name}{energy}{chance}" for energy in (f" · energy {share}, sum {so_far}", f" · energy {share}", "")]
-    said += [_short_value(curve, index, digits) for digits in (4, 3, 2)]
+    beside = curve.lines or (() if curve.baseline is None else (("chance", curve.baseline),))
+    numbers = ((curve.matrix, curve.values), *beside)
+    for digits in (4, 3, 2):
+        said.append(" ".join(f"{name} {brief_number(float(values[index]), digits)}" for name, values in numbers))
     return first_fitting(width, *said)
-
-
-def _short_value(curve: Curve, index: int, digits: int) -> str:
-    beside = [(line.name, line.values) for line in curve.lines]
-    if not beside and curve.baseline is not None:
-        beside = [("chance", curve.baseline)]
-    numbers = (f" {name} {brief_number(float(values[index]), digits)}" for name, values in beside)
-    return f"{curve.matrix} {brief_number(float(curve.values[index]), digits)}{''.join(numbers)}"
 
 
 class Mark(IntEnum):
@@ -194,9 +178,6 @@ class Plot:
     characters: NDArray[np.str_]
     marks: NDArray[np.uint8]
 
-
-NOTHING = Plot(np.zeros((0, 0), dtype=np.str_), np.zeros((0, 0), dtype=np.uint8))
-"""An empty plot."""
 
 # Okabe and Ito's palette (2008), told apart without red-green vision, its dark blue made lighter to be seen on black;
 # and below, where the background is light, the same hues darker. Black and white are left to words.
@@ -242,7 +223,7 @@ def draw_plot(curve: Curve, scale: ValueScale, width: int, rows: int, *, cursor:
         drawn.append((Mark.CHANCE, _dots(scale.heights(curve.baseline), width, rows, is_dotted=True)))
     if curve.is_drawn:
         drawn.append((Mark.VALUE, _dots(scale.heights(curve.values), width, rows)))
-    lines = [_dots(scale.heights(each.values), width, rows) for each in curve.lines]
+    lines = [_dots(scale.heights(values), width, rows) for _, values in curve.lines]
     for mark, dots in (*drawn, *((LINE + number, dots) for number, dots in enumerate(lines))):
         cells = _cells(dots)
         characters[cells], marks[cells] = _braille(dots)[cells], mark

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.color import Color, ColorType
 from rich.style import Style
 
-from tui.drawing.levels import Ink, Levels
+from tui.drawing.levels import Ink
 
 Array = NDArray[np.floating[Any]]
 Rgb = tuple[int, int, int]
@@ -73,7 +73,7 @@ def _signed_ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
         if color_system == "256":
             sides.append([Color.from_ansi(number) for number in numbers])
         else:
-            shares = np.linspace(_FIRST_STEP, 1.0, Levels("linear", 1.0, Ink.COLOUR, is_signed=True).steps)[:, None]
+            shares = np.linspace(_FIRST_STEP, 1.0, len(Ink.COLOUR.signed_cells) // 2)[:, None]
             mixed = np.rint(np.array(background) * (1 - shares) + np.array(end) * shares)
             sides.append([Color.from_rgb(*map(int, rgb)) for rgb in mixed])
     falls, rises = sides

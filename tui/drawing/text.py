@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import Literal
 from unicodedata import category
 
+from rich import get_console
 from rich.cells import cell_len
+from rich.text import Text
 
 # Terminals disagree on how wide what these join or select is, and a row would slip. Without them an emoji sequence is
 # its parts, one after the other, and all agree.
@@ -204,20 +206,10 @@ def centre_text(text: str, width: int, height: int) -> list[str]:
     >>> centre_text("a b\nc", 3, 2)
     ['a b', ' c ']
     """
-    lines: list[str] = []
-    for paragraph in text.split("\n"):
-        first, *words = paragraph.split() or [""]
-        lines.append(first)
-        for word in words:
-            if cell_len(lines[-1]) + 1 + cell_len(word) <= width:
-                lines[-1] += " " + word
-            else:
-                lines.append(word)
-    lines = [fit(line, width) if cell_len(line) > width else line for line in lines[:height]]
-    above = (height - len(lines)) // 2
-    filled = [fit(" " * ((width - cell_len(line)) // 2) + line, width) for line in lines]
-    blank = " " * width
-    return [blank] * above + filled + [blank] * (height - above - len(filled))
+    wrapped = Text(text).wrap(get_console(), width, justify="center", overflow="ellipsis")
+    lines = [fit(line.plain, width) for line in wrapped[:height]]
+    above, blank = (height - len(lines)) // 2, " " * width
+    return [blank] * above + lines + [blank] * (height - above - len(lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from engine.values.display_text import quantity
 from engine.values.errors import EngineError
 from engine.values.heads import SHORT_LABELS, Head, head_text, parse_head
 from engine.values.views import meaning
+from tui.drawing.levels import scale_of
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import SIGNS, Curve, FurtherCurve
 from tui.drawing.text import escape_text
 from tui.drawing.titles import Part, Title, fact_part
-from tui.drawing.value_scale import scale_of
 from tui.screens.prompt import Prompt, Question
 from tui.state.survey_place import SurveyPlace, head_beside, head_in_layer
 from tui.toolkit.application import notify_copied
@@ -38,7 +38,7 @@ from tui.toolkit.keys import HEADS, MEASURING, MOVING, TAKING_AWAY, VIEWS, share
 from tui.toolkit.screen import TerminalScreen
 from tui.widgets.key_line import KeyLine
 from tui.widgets.line import Frame, Line, TopLine
-from tui.widgets.step_curve import StepCurve
+from tui.widgets.plot_area import StepCurve
 from tui.widgets.step_map import StepMap, StepValues
 
 FRAMED = (100, 30)
@@ -243,7 +243,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
                 by_step = {each.step: float(other.values[row, column]) for row, each in enumerate(other.checkpoints)}
                 alone = by_step.get(None, np.nan)  # of a model without steps
                 values = np.array([by_step.get(each.step, alone) for each in shown.checkpoints])
-                lines.append(FurtherCurve(_short(name), values))
+                lines.append((_short(name), values))
         return tuple(lines)
 
     def _write(self, shown: MeasureOverSteps, number: int, at: int, lines: Sequence[FurtherCurve]) -> None:
@@ -266,9 +266,9 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         if not lines:
             mean = float(shown.layer_means[at, shown.layers.index(head.whole_layer)])
             said.append(f"mean of {layer} {brief_number(mean, 4)}")
-        for sign, line in zip(SIGNS, lines, strict=False):
-            value = float(line.values[at])
-            said.append(f"{sign} {line.name} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
+        for sign, (line, values) in zip(SIGNS, lines, strict=False):
+            value = float(values[at])
+            said.append(f"{sign} {line} {brief_number(value, 4) if np.isfinite(value) else 'has no such step'}")
         self.readout.show(escape_text(" · ".join(said)))
         words = meaning(measure) if shown.measure.energy is None else meaning(measure, shown.measure.energy)
         short = words.partition(": ")[2]  # the titles have the measure's name

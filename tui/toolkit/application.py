@@ -164,7 +164,9 @@ class TerminalApp(App[None]):
             return  # the program is being left
         # A key that a widget passes on may come only once the model that it was for has been closed.
         if isinstance(event, events.Key | events.Paste) and (self.holds_keys or not event.is_forwarded):
-            self._held_keys.append(_ctrl_j_as_enter(event) if self.holds_keys else event)
+            if self.holds_keys and isinstance(event, events.Key) and event.key == "ctrl+j":
+                event = events.Key("enter", "\r")  # as terminals send it before the program has set them up
+            self._held_keys.append(event)
             await self._do_held_keys()
         elif not (isinstance(event, events.MouseEvent) and self._is_over_removed_widget(event)):
             if isinstance(event, events.MouseDown):
@@ -317,11 +319,6 @@ class TerminalApp(App[None]):
     def unexpected_error(self) -> Exception | None:
         """The unexpected error that ended the application, if any."""
         return self._exception
-
-
-def _ctrl_j_as_enter(event: events.Key | events.Paste) -> events.Key | events.Paste:
-    """Terminals send ctrl+j for Enter before the program has set them up."""
-    return events.Key("enter", "\r") if isinstance(event, events.Key) and event.key == "ctrl+j" else event
 
 
 async def _wait_for_queue(node: DOMNode) -> None:

@@ -21,7 +21,7 @@ from engine.values.table import AnyTable
 from tui.drawing.facts import distance_text
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import brief_number
-from tui.drawing.plots import Curve, FurtherCurve
+from tui.drawing.plots import Curve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.titles import COMPUTING, LAST, Part, Title, fact_part, off_part
 from tui.state.maps import MapQuery, map_of
@@ -207,7 +207,7 @@ class ComparePane(SentencePane):
             return [(name, each.value) for name, each in maps if each.pooled is not None]
         curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
         lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
-        return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
+        return [(name, float(values[self.graph.index - 1])) for name, (_, values) in lines]
 
     @property
     def scale(self) -> Scale:
@@ -274,7 +274,7 @@ def _curve_of_heads(
     values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
     count = max(len(each) for each in values)
     chance = chance_curve(front[matrix]) if front else None
-    lines = tuple(FurtherCurve(name, _pad(each, count)) for name, each in zip(names, values, strict=True))
+    lines = tuple((name, _pad(each, count)) for name, each in zip(names, values, strict=True))
     baseline = None if chance is None else _pad(chance, count)
     return Curve(matrix, max(values, key=len), baseline, "", lines, is_drawn=False)
 

@@ -16,12 +16,11 @@ from engine.values.heads import Head, head_text
 from engine.values.outline import ModelOutline
 from engine.values.table import CHANCE, RANK_COLUMNS, Cell, Table
 from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, explain, meaning, parts_of
-from tui.drawing.levels import Scale
+from tui.drawing.levels import Scale, ValueScale, scale_of
 from tui.drawing.measure_map import MeasureMap
 from tui.drawing.readout import explain_empty, measure_readout
 from tui.drawing.text import first_fitting
 from tui.drawing.titles import Part, fact_part
-from tui.drawing.value_scale import ValueScale, scale_of
 from tui.state.overview_measures import LOGARITHMIC, SIGNED, table_of
 from tui.state.session import Shown
 from tui.state.stores import Stores

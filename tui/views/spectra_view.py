@@ -18,7 +18,7 @@ from engine.values.table import AnyTable
 from tui.drawing.facts import model_facts
 from tui.drawing.levels import Scale
 from tui.drawing.numbers import short_number
-from tui.drawing.plots import Curve, FurtherCurve
+from tui.drawing.plots import Curve
 from tui.drawing.titles import BRIEF, COMPUTING, WORDS, Part, fact_part
 from tui.state.session import Shown, Side
 from tui.state.stores import Stores
@@ -168,5 +168,5 @@ def _curve(spectrum: Spectrum, other: Spectrum | None, epsilon: float) -> Curve:
     sigma = spectrum.singular_values
     rank = int(energy_rank(sigma, epsilon))
     summary = f"rank {rank}/{len(sigma)} σ₁ {short_number(float(sigma[0]))}"
-    lines = () if other is None else (FurtherCurve("other", other.singular_values),)
+    lines = () if other is None else (("other", other.singular_values),)
     return Curve(spectrum.matrix, sigma, chance_curve(spectrum), summary, lines, cut=rank)

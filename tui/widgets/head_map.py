@@ -19,15 +19,13 @@ from textual.strip import Strip
 from engine.values.heads import Head, head_text
 from engine.values.outline import LayerOutline
 from tui.drawing.cells import merged_cells
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, ValueScale, glyphs_of
 from tui.drawing.measure_map import HeadGrid, MeasureMap, lay_out_heads
 from tui.drawing.numbers import brief_number, fit_number
 from tui.drawing.plots import bars
 from tui.drawing.text import first_fitting
-from tui.drawing.value_scale import ValueScale, glyphs_of
 from tui.toolkit.keys import paging_bindings
-from tui.toolkit.styled_widget import StyledWidget
-from tui.widgets.scroll_area import CellGrid
+from tui.widgets.scroll_area import CellGrid, StyledWidget
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand for a level: where the measure is undefined, and where the layer has no such head."""
@@ -85,8 +83,7 @@ class HeadMap(CellGrid):
     @property
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level: a background, or one style for all glyphs."""
-        styles = self.styles_of_levels(is_signed=self._is_signed)
-        return styles if self._is_signed or len(styles) == 1 else styles[1:]
+        return self.styles_of_scale(is_signed=self._is_signed)
 
     @property
     def glyphs(self) -> tuple[str, ...]:
@@ -368,7 +365,8 @@ class Histogram(StyledWidget, can_focus=False):
         under = -1
         if value is not None and np.isfinite(value):
             under = int(scale.bin_of(np.array([value]), bins)[0])
-        steps = np.array([scale.value((column + 0.5) / len(columns)) for column in range(len(columns))])
+        spaced = np.geomspace if scale.scale == "log" else np.linspace
+        steps = spaced(scale.low, scale.high, 2 * len(columns) + 1)[1::2]  # the middle of each column
         cells = [Segment(low + " ", label)]
         for place, level in zip(columns.tolist(), scale.levels(steps, ink, len(signs)).tolist(), strict=True):
             if place == under:

@@ -209,7 +209,6 @@ class Heatmap(ScrollArea, can_focus=True):
         self._viewport = Viewport()
         self._sides: Sides = BOTH_SIDES
         self._chosen_scale: Scale | None = None
-        self._message = ""
         self._axes = axes_of((), (), 1, 0, 0)
         self._styles_now: tuple[Style, ...] = ()
         self._levels_now: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
@@ -236,9 +235,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def show_message(self, text: str) -> None:
         """Show a message in place of a map."""
-        if self.pooled is not None or text != self._message:
+        if self.pooled is not None or text != self.message:
             self.pooled = self._source = self.key = None
-            self._message = text
+            self.message = text
             self._paint()
 
     def begin_as(self, other: Heatmap) -> None:
@@ -318,11 +317,8 @@ class Heatmap(ScrollArea, can_focus=True):
             is_in_view = painted is not None and painted.window.block == viewport.block
             first = (self.window[0].start, self.window[1].start) if is_in_view else None
             window = viewport.window_around(first, self._room(source.map, max(viewport.block, 2)))
-        if painted is not None and source.is_whole and painted.window == window:
-            self._viewport = viewport
-            return painted
-        answer = source.window(window)
-        if isinstance(answer, PooledMap) and (answer is not self.pooled or painted is None):
+        answer = painted if painted is not None and painted.window == window else source.window(window)
+        if isinstance(answer, PooledMap) and answer is not painted:
             self._show_part(source, viewport, answer)
         elif painted is not None:
             self._viewport = viewport
@@ -330,9 +326,9 @@ class Heatmap(ScrollArea, can_focus=True):
 
     def _show_part(self, source: MapSource, viewport: Viewport, part: PooledMap) -> None:
         """Paint a part, and ask for what is in view but not in it."""
-        self.pooled, self.key, self._message = part, source.key, ""
-        self._viewport = self._viewport_on(viewport, self.pooled)
-        if not self._viewport.is_moved and (place := _last_query_largest(self.pooled)) is not None:
+        self.pooled, self.key, self.message = part, source.key, ""
+        self._viewport = self._viewport_on(viewport, part)
+        if not self._viewport.is_moved and (place := _last_query_largest(part)) is not None:
             self._viewport = self._viewport.with_cursor(*place)
         self._paint()
         self.post_message(self.CursorMoved())
@@ -637,7 +633,7 @@ class Heatmap(ScrollArea, can_focus=True):
         """Paint a line of the header, a line of a query's cells, or a blank."""
         plain = self.get_component_rich_style("area--label")
         if self.pooled is None:
-            return self.message_line(self._message, y, plain)
+            return self.message_line(y, plain)
         (queries, keys), axes = self.window, self._axes
         line, segments = y - axes.header, list[Segment]()
         row = queries.start + axes.row_at(line)

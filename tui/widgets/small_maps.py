@@ -59,7 +59,6 @@ class SmallMaps(ItemArea):
         self._tiles = Tiles(0, 1, 0, 0, 1, 1, 1)
         self._names: Sequence[str] = ()
         self._levels: dict[int, NDArray[np.uint8]] = {}
-        self._message = ""
         self._chosen_scale: Scale | None = None
         self._picked: int | None = None
 
@@ -74,7 +73,7 @@ class SmallMaps(ItemArea):
     ) -> None:
         """Show maps by the number of the head, in blocks of the size that the tiles are for; others may follow."""
         is_same = self.maps is maps and (self._tiles, self._chosen_scale) == (tiles, scale)
-        self._tiles, self._names, self.maps, self._message, self._chosen_scale = tiles, names, maps, "", scale
+        self._tiles, self._names, self.maps, self.message, self._chosen_scale = tiles, names, maps, "", scale
         self._measure()
         self.refresh()
         if not is_same:
@@ -83,8 +82,8 @@ class SmallMaps(ItemArea):
     def show_message(self, message: str, count: int = 0) -> None:
         """Show a message in place of ``count`` maps; the cursor can still move between the heads."""
         self._tiles = replace(self._tiles, count=count)
-        if message != self._message:
-            self._message = message
+        if message != self.message:
+            self.message = message
             self.maps = {}
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -209,8 +208,8 @@ class SmallMaps(ItemArea):
         """Paint a line of names, of maps, or of the message."""
         width, height = self.size
         blank = Style(bgcolor=self.get_component_rich_style("area--label").bgcolor)
-        if self._message or not self._names:
-            return self.message_line(self._message, y, self.get_component_rich_style("area--label"))
+        if self.message or not self._names:
+            return self.message_line(y, self.get_component_rich_style("area--label"))
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
         if inner == 0 and 0 < y == height - 1:  # names whose maps are out of view
             return Strip.blank(width, blank)

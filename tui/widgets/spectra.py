@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static
 
-from tui.drawing.levels import Scale
+from tui.drawing.levels import Scale, ValueScale
 from tui.drawing.numbers import brief_number
 from tui.drawing.plots import (
     LOWEST,
@@ -30,15 +31,13 @@ from tui.drawing.plots import (
     index_at,
     index_line,
     read_value,
-    row_of,
     scale_of_curve,
     ticks_of,
 )
 from tui.drawing.text import centre_text, escape_text, fit, fit_end
-from tui.drawing.value_scale import ValueScale
 from tui.toolkit.keys import paging_bindings
 from tui.toolkit.messages import Notice
-from tui.widgets.plot_area import PlotArea
+from tui.widgets.plot_area import PlotArea, tick_width
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
 """Reading order of the plots: Q and K with their circuit, then V and O with theirs."""
@@ -202,14 +201,11 @@ class SpectraView(PlotArea, can_focus=True):
         self._room = self.size or self._room  # a hidden view has no size; it will have the old one again
         is_drawn = all(curve.is_drawn for curve in self._curves)
         self._grid = choose_grid(len(self._curves), *self._room, LOWEST if is_drawn else LOWEST_LINES)
-        self._draw()
-
-    def _draw(self) -> None:
-        """Choose the ranges of values, and numbers for the axes, which take the same width in all plots."""
+        # The numbers at the axes take the same width in all plots.
         self._scales = [scale_of_curve(curve, self.scale) for curve in self._curves]
         rows = rows_of(self._room.height // (self._grid.rows if self._grid else 1))
         self._ticks = [ticks_of(scale, rows) for scale in self._scales]
-        self._label_width = max((len(brief_number(tick, 3)) for each in self._ticks for tick in each), default=0)
+        self._label_width = tick_width(chain(*self._ticks))
         self.refresh()
 
     def _move(self, number: int, index: int) -> None:
@@ -254,9 +250,7 @@ class SpectraView(PlotArea, can_focus=True):
         yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, scale, area)}", label)
         cursor, across = self._at if is_selected else None, self._across(area)
         plot = draw_plot(curve, scale, across, rows, cursor=cursor)
-        ticks = {row_of(tick, scale, rows): f"{brief_number(tick, 3)}┤" for tick in reversed(self._ticks[number])}
-        for row in range(rows):
-            yield self.paint_row(f"{ticks.get(row, '│'):>{left}}" if left else "", plot, row)
+        yield from self.paint_rows(plot, scale, reversed(self._ticks[number]), left)
         yield (Segment(f"{'':{left}}{index_line(len(curve.values), across)}", label),)
 
     def _left(self, area: Region) -> int:

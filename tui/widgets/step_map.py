@@ -9,16 +9,14 @@ from typing import ClassVar
 import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 
 from tui.drawing.cells import merged_cells
-from tui.drawing.levels import NOT_FINITE, levels_between
+from tui.drawing.levels import NOT_FINITE, FloatArray, ValueScale, glyphs_of, levels_between
 from tui.drawing.numbers import brief_number
 from tui.drawing.text import write_apart
-from tui.drawing.value_scale import FloatArray, ValueScale, glyphs_of
 from tui.toolkit.keys import paging_bindings
 from tui.widgets.scroll_area import CellGrid
 
@@ -128,23 +126,18 @@ class StepMap(CellGrid):
         levels = scale.levels(self.shown.values[row], self.ink, len(glyphs))
         others = {NOT_FINITE: (f"{'·':^{width}}", style("area--label"))}
         cursor = (self.cursor[1], style("area--cursor")) if row == self.cursor[0] else None
-        return merged_cells(levels, glyphs, self._styles(scale), others, cursor=cursor)
+        return merged_cells(levels, glyphs, self.styles_of_scale(is_signed=scale.is_signed), others, cursor=cursor)
 
     def legend(self) -> Text:
         """Return the levels between the smallest and the largest value; empty without values."""
         scale = self.shown.scale
         if scale is None:
             return Text()
-        low = scale.low if abs(scale.low) > _NOTHING * scale.high else 0.0
-        signs = "".join(self._glyphs(scale, 1))
-        return levels_between(brief_number(low, 3), self._styles(scale), signs, brief_number(scale.high, 3))
+        low = brief_number(scale.low if abs(scale.low) > _NOTHING * scale.high else 0.0, 3)
+        signs, styles = "".join(self._glyphs(scale, 1)), self.styles_of_scale(is_signed=scale.is_signed)
+        return levels_between(low, styles, signs, brief_number(scale.high, 3))
 
     def _glyphs(self, scale: ValueScale, width: int) -> tuple[str, ...]:
         """Return what is written in a cell of each level; without signs the lowest is blank, as no cell is missing."""
         lowest, *others = glyphs_of(self.ink, width, scale.is_signed)
         return (lowest if scale.is_signed else " " * width, *others)
-
-    def _styles(self, scale: ValueScale) -> tuple[Style, ...]:
-        """Return the style of each level; without signs the lowest, which is invisible, is left out."""
-        styles = self.styles_of_levels(is_signed=scale.is_signed)
-        return styles if scale.is_signed or len(styles) == 1 else styles[1:]

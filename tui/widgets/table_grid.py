@@ -68,7 +68,6 @@ class TableGrid(ScrollArea, can_focus=True):
 
     Attributes
     ----------
-    message : stands in place of the rows.
     why_none : stands below the column names where a filter leaves no row.
     all_columns : names of all columns.
     rows : all rows with all columns, in their original order.
@@ -121,7 +120,6 @@ class TableGrid(ScrollArea, can_focus=True):
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
-        self.message = ""
         self.cursor = (0, 0)
         self.strikes: Callable[[Row], bool] | None = None
         self.leads: Callable[[], str] = lambda: "head"
@@ -324,7 +322,7 @@ class TableGrid(ScrollArea, can_focus=True):
         width, height = self.size
         plain = self.get_component_rich_style("area--cell")
         if self.message:
-            return self.message_line(self.message, y, plain)
+            return self.message_line(y, plain)
         if y < self.head:
             style = self.get_component_rich_style("table--head")
             title = partial(self._columns.title, line=y - self.head, sort=self.sort)

@@ -63,7 +63,6 @@ class TokenText(ItemArea):
         self._cells: tuple[str, ...] = ()
         self._styles: tuple[Style, ...] = ()
         self._flow: Flow = flow((), 80, 1)
-        self._message = ""
         self.cursor: int = 0
 
     def show(
@@ -89,7 +88,7 @@ class TokenText(ItemArea):
 
     def show_message(self, message: str) -> None:
         """Show a message in place of the tokens, or nothing."""
-        self._message = message
+        self.message = message
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), (), (), 0)
 
     def count_lines(self, labels: tuple[str, ...], width: int, most: int) -> int | None:
@@ -124,8 +123,8 @@ class TokenText(ItemArea):
         blank = Style(bgcolor=plain.bgcolor)
         width = self.size.width
         row = y + self.scroll_offset.y
-        if not self._labels and self._message:
-            return self.message_line(self._message, y, plain)
+        if not self._labels and self.message:
+            return self.message_line(y, plain)
         if not self._labels or not 0 <= row < len(self._flow.lines):
             return Strip.blank(width, blank)
         segments = (Segment(text, style) for text, style in self._styled_texts(self._flow.lines[row], plain))

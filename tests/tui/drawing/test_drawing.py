@@ -16,13 +16,12 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 from tests.tui.painted import NASTY, contrast_ratio
-from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, bounds_of, legend, levels_of
+from tui.drawing.levels import NOT_FINITE, Ink, Levels, Scale, ValueScale, bounds_of, legend, levels_of
 from tui.drawing.map_layout import lay_out, lay_out_blocks
 from tui.drawing.plots import (
     LINE,
     SIGNS,
     Curve,
-    FurtherCurve,
     Mark,
     column_of,
     draw_plot,
@@ -36,7 +35,6 @@ from tui.drawing.plots import (
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.text import ROOM, escape_text, fit, label, stack_text
 from tui.drawing.token_spelling import SUBSCRIPTS
-from tui.drawing.value_scale import ValueScale
 from tui.toolkit.line_filters import ascii_cells
 
 BACKGROUNDS = sorted(
@@ -255,7 +253,7 @@ def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
     rows, count = 12, 40
     values = [np.sort(random.random(count))[::-1] for _ in range(4)]
     values.append(values[0].copy())
-    lines = tuple(FurtherCurve(str(number), each) for number, each in enumerate(values))
+    lines = tuple((str(number), each) for number, each in enumerate(values))
     plot = draw_plot(Curve("Q", values[0], None, "", lines, is_drawn=False), ValueScale(0.0, 1.0), count, rows)
     shown = dict.fromkeys(range(len(lines)), 0)
     for (row, column), mark in np.ndenumerate(plot.marks):

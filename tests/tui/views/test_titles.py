@@ -15,7 +15,7 @@ from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.tui.explorer import explorer, press, press_slowly, screen_text
 from tui.drawing.numbers import fit_number, short_number
-from tui.drawing.plots import Curve, FurtherCurve, read_value
+from tui.drawing.plots import Curve, read_value
 from tui.drawing.readout import measure_readout, number_readout, weight_readout
 from tui.drawing.text import fit
 from tui.drawing.titles import Title, fact_part, off_part
@@ -44,7 +44,7 @@ def test_every_readout_names_chance_and_cuts_no_number(width: int) -> None:
         measure_readout("L11H3", 0.4229, 0.296, "3/32", "", width),
         number_readout("qk_symmetry", -0.0142212345, 0.03125, width),
         read_value(curve, 1, width),
-        read_value(replace(curve, baseline=None, lines=(FurtherCurve("other", np.array([3.0, 0.03125])),)), 1, width),
+        read_value(replace(curve, baseline=None, lines=(("other", np.array([3.0, 0.03125])),)), 1, width),
     )
     for line in lines:
         assert cell_len(line) <= width

@@ -13,9 +13,8 @@ from textual.pilot import Pilot
 from engine.values.outline import LayerOutline
 from engine.values.views import VIEWS
 from tests.tui.painted import PaintedApp
-from tui.drawing.levels import Scale
+from tui.drawing.levels import Scale, scale_of
 from tui.drawing.measure_map import MeasureMap, lay_out_heads
-from tui.drawing.value_scale import scale_of
 from tui.state.overview_measures import MEASURES
 from tui.widgets.head_map import HeadMap
 

@@ -173,6 +173,6 @@ async def show(pilot: Pilot[None], shown: Sequence[Curve]) -> None:
 async def make_linear(pilot: Pilot[None]) -> None:
     assert isinstance(pilot.app, SpectraApp)
     pilot.app.view.scale = "linear"
-    pilot.app.view._draw()
+    pilot.app.view._arrange()
     await pilot.pause()
     pilot.app.assert_nothing_is_stale()
