@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -244,7 +243,8 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         self._head_map = head_map
         self._label_of: Callable[[Head], Sequence[str]] = lambda _: ()
         self._numbers: Mapping[Head, str] = {}
-        self._lists: tuple[tuple[Head, ...], tuple[Head, ...]] = ((), ())
+        self._lists: list[list[Head | str]] = [[]]
+        """Headings and heads of the lists side by side: two, or one with both below each other."""
 
     def follow(self, label_of: Callable[[Head], Sequence[str]]) -> None:
         """Show what the map shows now.
@@ -256,26 +256,18 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         self._label_of = label_of
         self.refresh()
 
-    @property
-    def _columns(self) -> int:
-        """Number of lists side by side: two, or one with both below each other."""
-        return 2 if self.size.width >= 2 * self._head_map.list_width else 1
-
-    def _entry(self, column: int, y: int) -> Head | str | None:
-        """Return the head or the heading on a line of a list; None where there is neither."""
-        largest, smallest = self._lists
-        if self._columns == 1 and largest:
-            least = (self.size.height - 3) // 2  # two headings and a line between the lists
-            lines = ["largest", *largest[:least], None, "smallest", *smallest[:least]]
-        else:
-            lines = ["smallest", *smallest] if column else ["largest", *largest]
-        return lines[y] if y < len(lines) and largest else None
-
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; choose the heads and format their values once for all of them."""
-        shown = self._head_map.shown
-        self._lists = ((), ()) if shown is None else shown.extremes(self.size.height)
-        heads = list(chain(*self._lists))
+        shown, height = self._head_map.shown, self.size.height
+        largest, smallest = ((), ()) if shown is None else shown.extremes(height)
+        if not largest:
+            self._lists = [[]]
+        elif self.size.width >= 2 * self._head_map.list_width:
+            self._lists = [["largest", *largest], ["smallest", *smallest]]
+        else:
+            least = (height - 3) // 2  # two headings and a line between the lists
+            self._lists = [["largest", *largest[:least], "", "smallest", *smallest[:least]]]
+        heads = [*largest, *smallest]
         names = [head_text(each, self._head_map.stacks) for each in heads]
         cells = [None if shown is None else shown.cell(each) for each in heads]
         values = [fit_number(cell, 7) if isinstance(cell, int | float) else "" for cell in cells]
@@ -287,13 +279,14 @@ class ExtremeHeads(StyledWidget, can_focus=False):
     def render_line(self, y: int) -> Strip:
         """Paint a line of each list."""
         plain = self.get_component_rich_style("extremes--label")
-        width = self.size.width // self._columns
-        cells = [each for column in range(self._columns) for each in self._cells(self._entry(column, y), width, plain)]
+        width = self.size.width // len(self._lists)
+        entries = (entries[y] if y < len(entries) else "" for entries in self._lists)
+        cells = [each for entry in entries for each in self._cells(entry, width, plain)]
         return Strip(cells).adjust_cell_length(self.size.width, Style(bgcolor=plain.bgcolor))
 
-    def _cells(self, entry: Head | str | None, width: int, plain: Style) -> Iterator[Segment]:
-        if not isinstance(entry, Head):
-            yield Segment(f"{entry or '':{width}}", plain)
+    def _cells(self, entry: Head | str, width: int, plain: Style) -> Iterator[Segment]:
+        if isinstance(entry, str):
+            yield Segment(f"{entry:{width}}", plain)
             return
         is_here = entry == self._head_map.head
         style = self.get_component_rich_style("extremes--cursor" if is_here else "extremes--head")
@@ -306,8 +299,9 @@ class ExtremeHeads(StyledWidget, can_focus=False):
         """Put the map's cursor on the clicked head."""
         offset = event.get_content_offset(self)
         if offset is not None:
-            entry = self._entry(offset.x // (self.size.width // self._columns), offset.y)
-            if isinstance(entry, Head):
+            width = self.size.width // len(self._lists)
+            entries = self._lists[min(offset.x // width, len(self._lists) - 1)]
+            if offset.y < len(entries) and isinstance(entry := entries[offset.y], Head):
                 self._head_map.go(*self._head_map.place_of(entry))
 
 
