@@ -30,6 +30,7 @@ from tui.state.stores import Stores
 from tui.toolkit.keys import key_of
 from tui.views.attention_view import map_source
 from tui.views.pane import SentencePane
+from tui.widgets.heatmap import Heatmap
 from tui.widgets.line import Line
 from tui.widgets.map_grid import MapGrid, TitledMap
 from tui.widgets.spectra import HeadValue, HeadValues, SpectraView
@@ -236,7 +237,7 @@ class ComparePane(SentencePane):
         )
         self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
 
-    @on(MapGrid.Moved)
+    @on(Heatmap.CursorMoved)
     def _read_out_maps(self) -> None:
         if self.side is Side.SPECTRA or not self._names:
             return

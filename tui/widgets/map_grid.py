@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.message import Message
 
 from engine.values.errors import EngineError
 from tui.drawing.levels import Scale
@@ -47,9 +46,6 @@ class MapGrid(Container):
     MapGrid .map-title { height: 1; color: $text; text-wrap: nowrap; text-overflow: ellipsis; }
     MapGrid .-inner Heatmap { scrollbar-size-vertical: 0; }
     """
-
-    class Moved(Message):
-        """The cursor or the weight under it has changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,11 +126,6 @@ class MapGrid(Container):
             cell.heatmap.label_on((number % columns == 0, number < columns) if is_shared else BOTH_SIDES)
 
     @on(Heatmap.CursorMoved)
-    def _follow(self, event: Heatmap.CursorMoved) -> None:
-        event.stop()
-        self._follow_leading()
-        self.post_message(self.Moved())
-
     def _follow_leading(self) -> None:
         for each in self.heatmaps:
             if each is not self.leading:
