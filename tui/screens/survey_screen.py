@@ -78,6 +78,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         shared_key("previous_match", "N", "match(-1)", "Previous match", MOVING),
         shared_key("next_measure", "m", "measure(1)", "Next measure", MEASURING),
         shared_key("previous_measure", "", "measure(-1)", "Previous measure", MEASURING),
+        shared_key("zoom", "z", "zoom", "All checkpoints, or as many as fit", VIEWS),
         shared_key("compare", "C", "compare", "Curves of all models", HEADS),
         shared_key("models", "B", "models", "Next model", VIEWS),
         shared_key("export", "e", "export", "Export the measure", TAKING_AWAY),
@@ -95,6 +96,7 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
         "app.models": "Model",
         "app.compare": "All models",
         "app.export": "Export",
+        "app.zoom": "All steps",
     }
 
     def __init__(self) -> None:
@@ -320,6 +322,11 @@ class SurveyScreen(TerminalScreen, inherit_bindings=False):
             self.key_line.show_message("this survey has one model; there is none to compare with")
         else:
             self.change(has_all_models=not self.place.has_all_models)
+
+    def action_zoom(self) -> None:
+        """Give each checkpoint a column, or show as many as fit."""
+        for map in (self.layer_map, self.head_map):
+            map.action_spread()
 
     def action_search(self) -> None:
         """Ask which heads to find."""

@@ -214,6 +214,14 @@ class CellGrid(ScrollArea, can_focus=True):
         """Return the lines of a row."""
         return range(row * self.cell[1], (row + 1) * self.cell[1])
 
+    def columns_before(self, column: int) -> int:
+        """Return how many columns stand before a column."""
+        return column
+
+    def column_at(self, place: int) -> int:
+        """Return the column that so many others stand before."""
+        return place
+
     # --- painting
 
     @property
@@ -225,7 +233,7 @@ class CellGrid(ScrollArea, can_focus=True):
         """Scroll as little as possible to bring the cursor into view."""
         if self.size and not self.is_empty:
             (left, top), width = self.scroll_offset, self.cell[0]
-            column, lines = self.cursor[1] * width, self.lines_of_row(self.cursor[0])
+            column, lines = self.columns_before(self.cursor[1]) * width, self.lines_of_row(self.cursor[0])
             left = least_scroll(left, self.room, range(column, column + width))
             self.scroll_at_once(left, least_scroll(top, self.scrollable_content_region.height - 1, lines))
 
@@ -290,7 +298,7 @@ class CellGrid(ScrollArea, can_focus=True):
         if row is not None and offset.x < self.name_width:
             self.go(row, self.cursor[1])
         elif row is not None and x // self.cell[0] < (self.virtual_size.width - self.name_width) // self.cell[0]:
-            clicked = row, x // self.cell[0]
+            clicked = row, self.column_at(x // self.cell[0])
             if clicked == self.cursor:
                 self.action_choose()
             elif clicked == self.nearest(*clicked):
@@ -298,7 +306,8 @@ class CellGrid(ScrollArea, can_focus=True):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
-        self.go(self.cursor[0] + rows, self.cursor[1] + columns)
+        place = self.columns_before(self.cursor[1]) + columns
+        self.go(self.cursor[0] + rows, self.column_at(place))
 
     def action_page(self, pages: float) -> None:
         """Move down by the rows in view, less one."""

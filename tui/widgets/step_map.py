@@ -51,6 +51,7 @@ class StepMap(CellGrid):
     Attributes
     ----------
     shown : the values.
+    is_spread : whether every checkpoint has a column; otherwise only as many as fit.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,6 +77,8 @@ class StepMap(CellGrid):
     def __init__(self, name: str) -> None:
         super().__init__(name=name)
         self.shown = StepValues()
+        self.is_spread = False
+        self._columns: list[int] = []
 
     def show(self, shown: StepValues, cursor: tuple[int, int], message: str = "") -> None:
         """Draw other values, with the cursor on a row and a checkpoint."""
@@ -95,17 +98,46 @@ class StepMap(CellGrid):
         """Whether there are no values."""
         return not self.shown.rows or self.shown.scale is None
 
+    def column_at(self, place: int) -> int:
+        """Return the checkpoint in a column of the screen, or the nearest."""
+        return self._columns[max(0, min(place, len(self._columns) - 1))] if self._columns else 0
+
+    def columns_before(self, column: int) -> int:
+        """Return the column of the screen nearest to a checkpoint."""
+        return int(np.argmin(np.abs(np.array(self._columns) - column))) if self._columns else 0
+
+    def action_spread(self) -> None:
+        """Show every checkpoint, or only as many as fit."""
+        self.is_spread = not self.is_spread
+        self.lay_out_cells()
+        self.refresh()
+        self.call_after_refresh(self.reveal)
+
     def lay_out_cells(self) -> None:
-        """Choose the size of the cells; more checkpoints than fit scroll."""
+        """Choose the visible checkpoints and the size of the cells."""
         rows, checkpoints = self.extent
         self.name_width = 1 + max(map(cell_len, self.shown.rows), default=0)
         room = max(self.size.width - self.name_width, 1)
-        width = min(room // max(checkpoints, 1), _WIDEST)
+        count = checkpoints if self.is_spread else min(checkpoints, room)
+        self._columns = np.rint(np.linspace(0, checkpoints - 1, count)).astype(int).tolist()  # both ends, evenly spread
+        if self.cursor[1] not in self._columns and self._columns:
+            self._columns[self.columns_before(self.cursor[1])] = self.cursor[1]
+        width = min(room // max(len(self._columns), 1), _WIDEST)
         width = max(width - width % 2, 1)
-        lines = self.size.height - 1 - (width * checkpoints > room)  # below the heading and above the bar
+        lines = self.size.height - 1 - (width * len(self._columns) > room)  # below the heading and above the bar
         height = max(1, min(lines // max(rows, 1), _HIGHEST))
         self.cell = width, height
-        self.virtual_size = Size(self.name_width + width * checkpoints, 1 + height * rows)
+        self.virtual_size = Size(self.name_width + width * len(self._columns), 1 + height * rows)
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on the nearest cell; give its checkpoint a column if it has none."""
+        checkpoint = self.nearest(row, column)[1]
+        if checkpoint in self._columns:
+            super().put(row, column)
+        else:
+            self.cursor = self.nearest(row, column)
+            self.lay_out_cells()
+            self.refresh()
 
     def row_name(self, line: int) -> str:
         """Return the name of a row, on its first line."""
@@ -114,18 +146,18 @@ class StepMap(CellGrid):
 
     def heading(self) -> tuple[str, range]:
         """Write as many steps as stand apart, that of the cursor and the last before others."""
-        count, width = len(self.shown.steps), self.cell[0]
-        order = self.cursor[1], count - 1, *range(count - 1)
-        return write_apart(((place * width, self.shown.steps[place]) for place in order), count * width)
+        count, width = len(self._columns), self.cell[0]
+        order = self.columns_before(self.cursor[1]), count - 1, *range(count - 1)
+        return write_apart(((place * width, self.shown.steps[self._columns[place]]) for place in order), count * width)
 
     def paint_cells(self, line: int) -> Iterator[Segment]:
         """Paint a line of a row's cells."""
         row, scale, width = line // self.cell[1], self.shown.scale, self.cell[0]
         assert scale is not None
         glyphs, style = self._glyphs(scale, width), self.get_component_rich_style
-        levels = scale.levels(self.shown.values[row], self.ink, len(glyphs))
+        levels = scale.levels(self.shown.values[row, self._columns], self.ink, len(glyphs))
         others = {NOT_FINITE: (f"{'·':^{width}}", style("area--label"))}
-        cursor = (self.cursor[1], style("area--cursor")) if row == self.cursor[0] else None
+        cursor = (self.columns_before(self.cursor[1]), style("area--cursor")) if row == self.cursor[0] else None
         return merged_cells(levels, glyphs, self.styles_of_scale(is_signed=scale.is_signed), others, cursor=cursor)
 
     def legend(self) -> Text:
