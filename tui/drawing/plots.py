@@ -197,7 +197,9 @@ def line_colours(background: Rgb) -> tuple[Rgb, ...]:
     return _ON_DARK if float(lightness(np.array(background))) < 50 else _ON_LIGHT
 
 
-def draw_plot(curve: Curve, scale: ValueScale, width: int, rows: int, *, cursor: int | None = None) -> Plot:
+def draw_plot(
+    curve: Curve, scale: ValueScale, width: int, rows: int, *, baseline: bool = True, cursor: int | None = None
+) -> Plot:
     """Draw the values as a curve, those by chance as a dotted one, and lines with signs.
 
     Later ones cover earlier ones: chance, values, lines, signs. Signs of each line have columns of their own, so that a
@@ -206,6 +208,7 @@ def draw_plot(curve: Curve, scale: ValueScale, width: int, rows: int, *, cursor:
     Parameters
     ----------
     curve, scale : what to draw, over which range of values.
+    baseline : whether to draw the values by chance.
     cursor : index of the marked value, from zero.
 
     Examples
@@ -219,7 +222,7 @@ def draw_plot(curve: Curve, scale: ValueScale, width: int, rows: int, *, cursor:
     if not rows or not width:
         return Plot(characters, marks)
     drawn: list[tuple[int, NDArray[np.bool_]]] = []
-    if curve.baseline is not None:
+    if baseline and curve.baseline is not None:
         drawn.append((Mark.CHANCE, _dots(scale.heights(curve.baseline), width, rows, is_dotted=True)))
     if curve.is_drawn:
         drawn.append((Mark.VALUE, _dots(scale.heights(curve.values), width, rows)))

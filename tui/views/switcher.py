@@ -71,6 +71,7 @@ class Views(Container):
         ),
         shared_key("zoom", "z", "zoom", "Zoom the panel", OF_VIEWS),
         shared_key("scale", "s", "scale", "Scale", MEASURING),
+        shared_key("baseline", "", "baseline", "Show or hide the baseline of chance", MEASURING),
         shared_key("difference", "D", "difference", "Difference of two maps", SENTENCE),
         shared_key("overview", "w", f"view('{OVERVIEW}')", "Overview, or table of heads", OF_VIEWS),
         shared_key("compare", "C", "compare", "Compare pinned heads", OF_HEADS),
@@ -464,6 +465,16 @@ class Views(Container):
         """The view whose scale the key changes: the active one, or else the spectra if they are in view."""
         pane = self.active if self.active.has_scale else self.spectra
         return pane if pane is not self.spectra or self._shows_spectra else None
+
+    def action_baseline(self) -> None:
+        """Show or hide the baseline of chance in the spectra in view."""
+        pane = self.active if isinstance(self.active, ComparePane) else self.spectra
+        if pane.graph.display and (pane is not self.spectra or self._shows_spectra):
+            pane.graph.has_baseline = not pane.graph.has_baseline
+        elif self.active is self.spectra:
+            self.post_message(Notice("only spectra of a head or a layer show chance; choose one"))
+        else:
+            self.post_message(Notice(f"only spectra show chance; {key_of(self, 'app.spectra')} shows them"))
 
     @property
     def _shows_spectra(self) -> bool:

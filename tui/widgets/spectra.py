@@ -15,6 +15,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -51,6 +52,7 @@ class SpectraView(PlotArea, can_focus=True):
 
     Attributes
     ----------
+    has_baseline : whether the values by chance are shown.
     scale : of the next curves: linear from zero, or logarithmic over at most six decades.
     """
 
@@ -71,6 +73,8 @@ class SpectraView(PlotArea, can_focus=True):
         & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
     }
     """
+
+    has_baseline: reactive[bool] = reactive(True)
 
     class CursorMoved(Message):
         """The cursor is on another value, or its value has changed with the curves."""
@@ -249,7 +253,7 @@ class SpectraView(PlotArea, can_focus=True):
         name = self.get_component_rich_style("spectra--name-cursor" if is_selected else "spectra--name")
         yield Segment(f" {curve.matrix} ", name), Segment(f" {self._words(curve, scale, area)}", label)
         cursor, across = self._at if is_selected else None, self._across(area)
-        plot = draw_plot(curve, scale, across, rows, cursor=cursor)
+        plot = draw_plot(curve, scale, across, rows, baseline=self.has_baseline, cursor=cursor)
         yield from self.paint_rows(plot, scale, reversed(self._ticks[number]), left)
         yield (Segment(f"{'':{left}}{index_line(len(curve.values), across)}", label),)
 

@@ -105,6 +105,7 @@ async def test_keys_that_do_nothing_say_why_in_a_line() -> None:
             ("P ] C C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
             ("C unbound:app.distance", "maps have no distance; C shows spectra, which have one"),
             ("unbound:app.tree gg 1 s", "nothing on screen has a scale; "),
+            ("unbound:app.baseline", "only spectra of a head or a layer show chance; choose one"),
             ("unbound:app.distance", "QK at a distance needs "),
             ("unbound:app.tree gg j j C C a", "compare shows single heads"),
         ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import unicodedata
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,7 +146,7 @@ def test_chance_never_hides_the_values() -> None:
     for offset in (-3.0, -0.3, 0.0, 0.3, 3.0):
         spectrum = Curve("Q", values, np.clip(values + offset, 0, 16), "")
         scale = ValueScale(0.0, 16.0)
-        both, bare = (draw_plot(each, scale, 16, 2) for each in (spectrum, replace(spectrum, baseline=None)))
+        both, bare = (draw_plot(spectrum, scale, 16, 2, baseline=baseline) for baseline in (True, False))
         at = bare.marks == Mark.VALUE
         assert (both.characters[at] == bare.characters[at]).all()
         assert ((both.marks == Mark.VALUE) == at).all()

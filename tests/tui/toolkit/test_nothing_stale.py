@@ -14,7 +14,7 @@ from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
 
 WALK = (
-    *"wljmsM1", "unbound:app.tree", *"jm3jas1lz",
+    *"wljmsM1", "unbound:app.tree", *"jm3jas1l", "unbound:app.baseline", *"z",
     "unbound:app.tree", *"2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape",
     *"3zjTjlkTl", "right_square_bracket", *"PCljhCAl", "right_curly_bracket", *"jA",
     "unbound:app.tree", *"Gix",

@@ -80,6 +80,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: T
         assert "chance" in shown(pane.readout_line)
         plot = "\n".join(drawn_lines(app, pane.graph))
         assert all(ascii_cells(sign) in plot for sign in SIGNS[:3])
+        await see(pilot, "unbound:app.baseline", no_text=screen_text(app))
         await press(pilot, "e", "v")
         rows = written(folder, "*-L0H0-L1H1-L1H0-spectrum.csv")
         assert rows == as_exported(spectrum_table([matrix for each in spectra for matrix in each.values()]))
