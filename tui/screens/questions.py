@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
@@ -68,12 +69,15 @@ class WhereTo(QuestionOfModel):
         self._by_name: dict[str, Command] = {}
         for each in commands_on(views.app.screen):
             self._by_name.setdefault(each.name, each)
-        stacks = self._outline.stacks
         self._view_names = view_names(is_comparing=views.is_comparing)
-        self._measures = (*by_spread(self._stores, self._session.shown), *NAMES)
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        """The words that an answer may begin with; measures are ordered by their spread, which takes a while."""
+        stacks, measures = self._outline.stacks, (*by_spread(self._stores, self._session.shown), *NAMES)
         places = (*self._view_names, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        named = (*(f"measure {name}" for name in self._measures), *(f"{THEME}{name}" for name in every_theme()))
-        self.names = tuple(dict.fromkeys((*places, *self._by_name, *named, "against", *SWITCHES)))
+        named = (*(f"measure {name}" for name in measures), *(f"{THEME}{name}" for name in every_theme()))
+        return tuple(dict.fromkeys((*places, *self._by_name, *named, "against", *SWITCHES)))
 
     def typed(self, text: str) -> str:
         """Describe the text so far; without text, give examples."""
@@ -97,7 +101,7 @@ class WhereTo(QuestionOfModel):
         """List the heads, places and commands that a text may become, or the heads that the last word may."""
         if text.strip().lower().partition(" ")[0] not in SWITCHES:
             layers = self._outline.layers if any(map(str.isdigit, text)) else ()
-            return (*_heads_begun(text.strip(), layers), *candidates(text, self.names))
+            return (*_heads_begun(text.strip(), layers), *candidates(text, self._words))
         before, _, word = text.rpartition(" ") if " " in text else (text, "", "")
         heads = _heads_begun(word, self._outline.attending_layers)
         return tuple(f"{before} {name}" for name in (*candidates(word.lower(), ("", FOUND, ALL_HEADS)), *heads))
@@ -125,7 +129,7 @@ class WhereTo(QuestionOfModel):
             self._views.app.call_later(self._views.spectra.show_distance, _distance(behind))
         elif word == "measure":
             show_measure(self._views, behind)
-        elif typed.lower() in self._measures:
+        elif typed.lower() in NAMES:
             show_measure(self._views, typed)
         elif word in self._view_names and behind:
             self._go(parse_place(behind, self._outline, selected, ()))
