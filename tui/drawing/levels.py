@@ -312,10 +312,7 @@ class ValueScale:
         return np.clip((finite - low) / (high - low), 0.0, 1.0)
 
     def levels(self, values: FloatArray, ink: Ink, cells: int) -> NDArray[np.uint8]:
-        """Sort values into ``cells`` levels, lowest first, or into those of signed values.
-
-        Those that are not finite have `tui.drawing.levels.NOT_FINITE`.
-        """
+        """Sort values into ``cells`` levels, lowest first, or into those of signed values; `NOT_FINITE` for others."""
         if self.is_signed:
             return Levels("linear", self.high, ink, is_signed=True).of(np.asarray(values, dtype=np.float64))
         return levels_of(self.heights(values), "linear", 1.0, cells)

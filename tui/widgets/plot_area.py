@@ -76,8 +76,10 @@ class PlotArea(StyledWidget, can_focus=False):
         numbers = {row_of(tick, scale, rows): f"{brief_number(tick, 3)}┤" for tick in ticks}
         for row, (characters, marks) in enumerate(zip(plot.characters, plot.marks, strict=True)):
             axis = [Segment(f"{numbers.get(row, '│'):>{left}}", label)] if left else []
-            runs = runs_of(marks)
-            yield [*axis, *(Segment("".join(characters[a:b]), self._style_of(int(marks[a]))) for a, b in runs)]
+            yield axis + [
+                Segment("".join(characters[start:end]), self._style_of(int(marks[start])))
+                for start, end in runs_of(marks)
+            ]
 
     def _style_of(self, mark: int) -> Style:
         value = "value" if self._is_coloured else "value-plain"
