@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +53,17 @@ def attention_shapes(shape: Shape) -> dict[str, tuple[int, int]]:
     }  # fmt: skip
 
 
-def _layer_tensors(shape: Shape, layer: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    prefix = f"model.layers.{layer}"
-    for letter, size in attention_shapes(shape).items():
-        yield f"{prefix}.self_attn.{letter}_proj.weight", size
-    for part in ("gate", "up"):
-        yield f"{prefix}.mlp.{part}_proj.weight", (shape.intermediate, shape.d_model)
-    yield f"{prefix}.mlp.down_proj.weight", (shape.d_model, shape.intermediate)
-    for norm in ("input", "post_attention"):
-        yield f"{prefix}.{norm}_layernorm.weight", (shape.d_model,)
-
-
 def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "model.embed_tokens.weight", (shape.vocabulary, shape.d_model)
     for layer in range(shape.layers):
-        yield from _layer_tensors(shape, layer)
+        prefix = f"model.layers.{layer}"
+        for letter, size in attention_shapes(shape).items():
+            yield f"{prefix}.self_attn.{letter}_proj.weight", size
+        for part in ("gate", "up"):
+            yield f"{prefix}.mlp.{part}_proj.weight", (shape.intermediate, shape.d_model)
+        yield f"{prefix}.mlp.down_proj.weight", (shape.d_model, shape.intermediate)
+        for norm in ("input", "post_attention"):
+            yield f"{prefix}.{norm}_layernorm.weight", (shape.d_model,)
     yield "model.norm.weight", (shape.d_model,)
     yield "lm_head.weight", (shape.vocabulary, shape.d_model)
 
@@ -80,7 +77,7 @@ def random_weights(rows: int, columns: int, name: str) -> np.ndarray[Any, np.dty
     return bits
 
 
-def write_checkpoint(folder: Path, shape: Shape, filled: tuple[int, ...] = (0,), rows: int | None = None) -> Path:
+def write_checkpoint(folder: Path, shape: Shape, filled: tuple[int, ...], rows: int | None = None) -> Path:
     """Write a folder as ``save_pretrained`` would, in bfloat16.
 
     Parameters
@@ -102,20 +99,13 @@ def write_checkpoint(folder: Path, shape: Shape, filled: tuple[int, ...] = (0,),
     for name in TOKENIZER_FILES:
         shutil.copyfile(MODEL_DIRECTORY / name, folder / name)
     tensors = list(_tensors(shape))
-    total = sum(2 * int(np.prod(size)) for _, size in tensors)
-    weight_map: dict[str, str] = {}
-    shard: list[tuple[str, tuple[int, ...]]] = []
-    number, taken, done = 1, 0, 0
-    for place, (name, size) in enumerate(tensors):
-        shard.append((name, size))
-        taken += 2 * int(np.prod(size))
-        if place == len(tensors) - 1 or done + taken >= number * total / shape.shards:
-            file = folder / f"model-{number:05}-of-{shape.shards:05}.safetensors"
-            _write_shard(file, shard, filled, rows)
-            weight_map |= dict.fromkeys((each for each, _ in shard), file.name)
-            shard, number, taken, done = [], number + 1, 0, done + taken
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    bounds = [number * len(tensors) // shape.shards for number in range(shape.shards + 1)]
+    files: dict[str, str] = {}
+    for number, (begin, end) in enumerate(pairwise(bounds), start=1):
+        file = folder / f"model-{number:05}-of-{shape.shards:05}.safetensors"
+        _write_shard(file, tensors[begin:end], filled, rows)
+        files |= dict.fromkeys((name for name, _ in tensors[begin:end]), file.name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
     return folder
 
 
@@ -124,19 +114,17 @@ def _write_shard(
 ) -> None:
     """Write one file: its header, and the numbers of filled layers at their places."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    places: dict[str, int] = {}
     end = 0
     for name, size in tensors:
-        places[name] = end
-        end += 2 * int(np.prod(size))
-        header[name] = {"dtype": "BF16", "shape": list(size), "data_offsets": [places[name], end]}
+        begin, end = end, end + 2 * int(np.prod(size))
+        header[name] = {"dtype": "BF16", "shape": list(size), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with file.open("wb") as out:
         out.write(len(text).to_bytes(8, "little") + text)
-        begin = out.tell()
-        out.truncate(begin + end)
+        start = out.tell()
+        out.truncate(start + end)
         for name, size in tensors:
             if ".self_attn." in name and int(name.split(".")[2]) in filled:
-                out.seek(begin + places[name])
+                out.seek(start + header[name]["data_offsets"][0])
                 random_weights(min(size[0], rows or size[0]), size[1], name).tofile(out)

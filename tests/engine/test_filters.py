@@ -161,7 +161,7 @@ def test_long_texts_are_read() -> None:
 def test_random_noise_is_read_or_refused() -> None:
     chance = random.Random(0)
     words = "x|head|<|>=|!=|=|(|)|and|or|not|contains|in|between|is null|like|+|,|abs|1|'|\"|1e-3| |é|\0"
-    for _ in range(3000):
+    for _ in range(1000):
         text = "".join(chance.choices(words.split("|"), k=chance.randrange(12)))
         with suppress(FilterError):
             kept(text)

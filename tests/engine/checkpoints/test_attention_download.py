@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from engine import open_model
-from engine.checkpoints.download import download_attention, download_model
+from engine.checkpoints.download import download_attention
 from engine.surveys.tasks import OF_HEADS
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_checkpoint import stored_weights, write_shards
 from tests.engine.checkpoints.test_quantised import FLOAT8, float8, rewrite
-from tests.fake_hub import FakeHub
-
-NAME = "somebody/tiny"
 
 
 def attention_of(folder: Path, into: Path) -> int:
@@ -56,18 +53,3 @@ def test_the_rest_of_the_model_is_missing_and_not_zeros(tiny_model: TinyModel, t
     model = open_model(tmp_path / "attention", use_cache=False)
     with pytest.raises(EngineError, match="lacks"):
         model.attention("The cat sat", "L0")
-
-
-def fetched(place: Path) -> Path:
-    """Download the attention of the model on the Hub."""
-    return download_model(NAME, None, lambda progress: None, place / "other", attention_only=True)
-
-
-def test_only_the_ranges_of_the_heads_are_asked_of_the_hub(hub: FakeHub, tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder = tiny_model("gpt2")
-    hub.add(NAME, folder)
-    found = fetched(tmp_path)
-    ranges = [each.range for each in hub.requests if each.path.endswith("model.safetensors") and each.method == "GET"]
-    assert len(ranges) == 2 + 2, "the header's length, the header, and the attention of two layers"
-    assert all(ranges)
-    assert open_model(found, use_cache=False).ranks().equals(open_model(folder, use_cache=False).ranks())

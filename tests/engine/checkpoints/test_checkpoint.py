@@ -13,8 +13,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import conversion_mapping
-from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
 from engine.architectures.tensors import TensorsReadOnce
@@ -224,20 +222,3 @@ def test_tensors_of_a_pickled_archive_are_found_in_it(tmp_path: Path) -> None:
         read = checkpoint.read(name)
         assert read.dtype == expected.dtype
         assert torch.equal(read, expected)
-
-
-def strange(folder: Path) -> Path:
-    """Rename a model's projections in the file so that no rule finds them."""
-    with edited_weights(folder) as tensors:
-        for name in list(tensors):
-            tensors[name.replace("self_attn.", "self_attn.strange_")] = tensors.pop(name)
-    return folder
-
-
-def test_tensors_that_transformers_renames_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = save_tiny("llama", tmp_path / "plain")
-    folder = strange(save_tiny("llama", tmp_path / "strange"))  # transformers would rename the tensors back on saving
-    monkeypatch.setattr(conversion_mapping, "_checkpoint_conversion_mapping_cache", None)
-    renaming = WeightRenaming("self_attn.strange_", "self_attn.")
-    conversion_mapping.register_checkpoint_conversion_mapping("llama", [renaming], overwrite=True)
-    assert_same_heads(folder, plain)

@@ -11,25 +11,33 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from engine.mathematics.circuits import WIDE, copying_score, eigenvalues, positive_mass
+from engine.mathematics import circuits
+from engine.mathematics.circuits import copying_score, eigenvalues, positive_mass
 
 Matrix = NDArray[np.float64]
 
+SIZE = 128
+
+
+@pytest.fixture(autouse=True)
+def wide_from_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try float32 for matrices that float64 takes little time for."""
+    monkeypatch.setattr(circuits, "WIDE", SIZE)
+
 
 def gaussian(seed: int) -> Matrix:
-    """Draw a matrix of the size from which float32 is tried."""
-    return np.random.default_rng(seed).standard_normal((WIDE, WIDE))
+    return np.random.default_rng(seed).standard_normal((SIZE, SIZE))
 
 
 def decaying(decades: float) -> Matrix:
     """Multiply two Gaussian matrices around singular values that fall by powers of ten."""
-    return gaussian(0) @ np.diag(np.logspace(0, -decades, WIDE)) @ gaussian(1)
+    return gaussian(0) @ np.diag(np.logspace(0, -decades, SIZE)) @ gaussian(1)
 
 
 def into_its_own_kernel() -> Matrix:
     """Make a matrix of half the rank, part of whose image lies in its kernel."""
     basis = np.linalg.qr(gaussian(0))[0]
-    half, start = WIDE // 2, WIDE // 4
+    half, start = SIZE // 2, SIZE // 4
     written: Matrix = basis[:, :half] @ gaussian(1)[:half, :half] @ basis[:, start : start + half].T
     return written
 
@@ -52,7 +60,7 @@ def shares(found: NDArray[Any]) -> list[float]:
 def shares_of(matrix: Matrix) -> list[float]:
     """Compute the shares of a matrix as the tables do."""
     found = eigenvalues(torch.from_numpy(matrix)[None])
-    assert found.shape == (1, WIDE)
+    assert found.shape == (1, SIZE)
     assert found.dtype == torch.complex128
     return [float(each[0]) for each in (copying_score(found), positive_mass(found), positive_mass(-found))]
 
@@ -63,7 +71,7 @@ MATRICES: tuple[Callable[[], Matrix], ...] = (
     lambda: 1e-60 * gaussian(0) @ gaussian(1) @ gaussian(2),
     lambda: gaussian(0) + gaussian(0).T,
     lambda: gaussian(0) @ gaussian(0).T,
-    lambda: np.eye(WIDE) + 1e-3 * gaussian(0),
+    lambda: np.eye(SIZE) + 1e-3 * gaussian(0),
     lambda: decaying(2.0),
     lambda: decaying(4.0),
     into_its_own_kernel,
@@ -76,13 +84,13 @@ def test_shares_are_those_of_double_precision(make: Callable[[], Matrix]) -> Non
     assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=2e-6)
 
 
-@pytest.mark.parametrize(("size", "steps"), [(WIDE, 40), (64, 64)])
+@pytest.mark.parametrize(("size", "steps"), [(SIZE, 40), (64, 64)])
 def test_shares_that_rounding_decides_are_undefined(size: int, steps: int) -> None:
     found = eigenvalues(torch.from_numpy(with_a_chain(size, steps))[None])
     assert all(each.isnan().all() for each in (copying_score(found), positive_mass(found), positive_mass(-found)))
 
 
-@pytest.mark.parametrize("size", [8, WIDE])
+@pytest.mark.parametrize("size", [8, SIZE])
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_a_matrix_with_numbers_that_are_not_finite_is_undefined(size: int, number: float) -> None:
     batch = torch.from_numpy(np.stack([gaussian(0)[:size, :size]] * 2))

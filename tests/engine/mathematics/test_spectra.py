@@ -96,7 +96,7 @@ def assert_agree(sigma: Tensor, parts: dict[str, Tensor], matrix: str, rank: int
     assert np.all(np.diff(found) <= 0)
     norms = float(np.prod([float(torch.linalg.matrix_norm(parts[factor], 2)) for factor in matrix]))
     resolved = reference > 1e-9 * norms
-    np.testing.assert_allclose(found[resolved], reference[resolved], rtol=1e-5)
+    np.testing.assert_allclose(found[resolved], reference[resolved], rtol=1e-5, err_msg=matrix)
     np.testing.assert_array_less(found[~resolved], 1.1e-9 * norms + 1e-320)
     rows, cols = parts[matrix].shape
     noise = StoredSize(rows, cols, torch.finfo(stored).eps, frobenius_norm(reference), norms).noise
@@ -104,19 +104,22 @@ def assert_agree(sigma: Tensor, parts: dict[str, Tensor], matrix: str, rank: int
         for epsilon in (0.01, 0.1, 1e-4):
             ours, theirs = (measure.compute(each, epsilon, noise).item() for each in (found, reference))
             if kind_of(measure.name) is Kind.WHOLE:
-                assert ours == theirs, (measure.name, epsilon)
+                assert ours == theirs, (matrix, measure.name, epsilon)
             elif measure.name != "condition_number" or resolved.all():
-                assert ours == pytest.approx(theirs, rel=1e-5), measure.name
+                assert ours == pytest.approx(theirs, rel=1e-5), (matrix, measure.name)
 
 
 @every_layer
 def test_every_heads_spectrum_is_that_of_the_dense_matrix(factors: Factors) -> None:
-    sigma = head_singular_values(*factors)
+    spectra = head_singular_values(*factors)
+    assert {matrix: (len(sigma), sigma.dtype) for matrix, sigma in spectra.items()} == dict.fromkeys(
+        MATRICES, (len(factors[0]), torch.float64)
+    )
     for head in range(len(factors[0])):
         parts = dense_matrices(factors, head)
-        for matrix in MATRICES:
+        for matrix, sigma in spectra.items():
             rank = min(*parts[matrix].shape, *(min(parts[factor].shape) for factor in matrix))
-            assert_agree(sigma[matrix][head], parts, matrix, rank, factors[0].dtype)
+            assert_agree(sigma[head], parts, matrix, rank, factors[0].dtype)
 
 
 @every_layer

@@ -104,16 +104,10 @@ async def test_the_view_and_the_foot_show_the_progress_of_a_sentence(
         (free, _), pane = hold_back(monkeypatch, OpenModel, "read"), app.views.attention
         app.main.read(TEXT)
         await until(pilot, lambda: pane.message == "reading the sentence …")
-        for progress, said in (
-            (Progress("importing torch", 3, 0, "seconds"), "importing torch 3 s"),
-            (
-                Progress("reading weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9),
-                "1.0 GB/s · 15 s left",
-            ),
-            (Progress("reading the sentence", 4, 40, "layers", 0.5), "reading the sentence  4 / 40 layers · 75 s left"),
-        ):
-            app.engine._advance(progress)
-            await until(pilot, lambda said=said: app.main.top_line.progress.endswith(said))  # type: ignore[misc]
+        app.engine._advance(Progress("reading weights", 5 * 10**9, 20 * 10**9, "bytes", 10**9))
+        await until(pilot, lambda: app.main.top_line.progress.endswith("1.0 GB/s · 15 s left"))
+        app.engine._advance(Progress("reading the sentence", 4, 40, "layers", 0.5))
+        await until(pilot, lambda: app.main.top_line.progress.endswith(" 4 / 40 layers · 75 s left"))
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
         await until(pilot, lambda: not app.main.top_line.progress)
         free.set()

@@ -120,13 +120,3 @@ def test_a_checkpoint_that_is_measured_again_replaces_its_rows(tmp_path: Path) -
     found = reader.models()
     np.testing.assert_array_equal(found[MODELS[0]].values, np.where(np.arange(4)[:, None] == 1, 0.125, before))
     assert found[MODELS[1]].values.shape == (4, 4)
-
-
-def test_chance_and_the_matrix_come_with_a_rank(tmp_path: Path) -> None:
-    folder = small_survey(tmp_path / "survey")
-    reader = MeasureReader(measures_of(folder)[0])
-    list(reader.read(SurveyFolder(folder.path)))
-    shown = reader.models()[MODELS[1]]
-    np.testing.assert_array_equal(shown.values, [[10.0, 10.0, 11.0, 11.0]] * 4)
-    assert shown.chance is not None
-    np.testing.assert_array_equal(shown.chance, np.full((4, 4), 6.0))
