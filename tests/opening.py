@@ -72,10 +72,10 @@ def open_reader(folder: Path, dtype: str = "auto") -> Reader:
     return reader
 
 
-def prove_layers(folder: Path) -> dict[Head, LayerProof]:
-    """Check each layer of a folder's model against what the model computes."""
+def prove_layers(folder: Path, reader: Reader | None = None) -> dict[Head, LayerProof]:
+    """Check each layer of a folder's model against what the model computes; it may have been loaded before."""
     _, tensors, anatomy = open_folder(folder)
-    seen = open_reader(folder).observe(no_hurry)
+    seen = (reader or open_reader(folder)).observe(no_hurry)
     return {name: prove(module, read_layer(tensors, module), seen[name]) for name, module in anatomy.modules.items()}
 
 

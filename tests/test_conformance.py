@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
 
 import pytest
 from transformers.models.auto import modeling_auto
 
 from engine.architectures.outline import PROVEN_TYPES
-from tests.architecture_cases import ARCHITECTURES
 from tests.conformance import check, table
-from tests.tiny_classes import TEXT_MAPPINGS
+from tests.tiny_classes import COMMON_TYPES, TEXT_MAPPINGS
 from tests.tiny_configurations import is_newest
 
 REPRESENTATIVES = [
-    "afmoe", "albert", "bitnet", "codegen", "dbrx", "deberta", "deepseek_v3", "falcon", "gemma3", "gemma4_text",
-    "blip_text_model", "canary", "encoder-decoder", "funnel", "gpt_oss", "jamba", "kosmos_2_text_model", "llama4",
-    "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "mistral_large4", "muse_spark", "nanochat", "nomic_bert",
-    "qwen3_next", "t5gemma", "t5gemma2", "whisper", "xlnet", "xmod", "zamba",
-    "bert", "bros", "deepseek_v32", "fsmt", "gemma3n_text", "gpt_neox", "mbart", "mistral_large4_text", "mixtral", "t5",
+    "afmoe", "albert", "bitnet", "blip_text_model", "bros", "canary", "codegen", "dbrx", "deberta", "deepseek_v3",
+    "deepseek_v32", "encoder-decoder", "falcon", "fsmt", "funnel", "gemma3", "gemma3n_text", "gemma4_text", "jamba",
+    "kosmos_2_text_model", "llama4", "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "mistral_large4",
+    "mistral_large4_text", "nanochat", "nomic_bert", "qwen3_next", "t5gemma", "t5gemma2", "whisper",
+    "xlnet", "xmod", "zamba",
 ]  # fmt: skip
-"""One type of each layout and each unusual feature, and one for each reason to be declined; then ways of reading."""
+"""Of the types that are not common, one of each layout and unusual feature, and for each reason to be declined."""
 
 
 TYPES = {row.model_type: row for row in table()}
@@ -28,18 +28,23 @@ TYPES = {row.model_type: row for row in table()}
 
 @pytest.mark.parametrize("model_type", REPRESENTATIVES)
 def test_a_type_is_what_the_table_says(model_type: str) -> None:
-    if not is_newest():
-        found = check(model_type)  # this release may not have the type yet, or return less of its attention
+    found, expected = check(model_type), TYPES[model_type]
+    if not is_newest():  # this release may not have the type yet, or return less of its attention
         assert "WRONG" not in (found.output, found.scores)
-        assert found.outcome == TYPES[model_type].outcome or found.outcome in ("not built", "unproven")
+        assert found.outcome == expected.outcome or found.outcome in ("not built", "unproven")
         return
-    # Not the residual of the maps, which differs between machines, nor the wording of other libraries' errors.
-    assert astuple(check(model_type))[:7] == astuple(TYPES[model_type])[:7]
+    assert astuple(found)[:7] == astuple(expected)[:7]  # not the wording of other libraries' errors
+    assert are_alike(found.maps) if are_alike(expected.maps) else found.maps == expected.maps
+
+
+def are_alike(maps: str) -> bool:
+    """Say whether maps differ from the model's own by rounding alone, whose size depends on the machine."""
+    return re.fullmatch(r"\de[-+]\d+", maps) is not None and float(maps) < 1e-4
 
 
 def test_the_engines_list_of_proven_types_is_that_of_the_table() -> None:
     proven = {row.model_type for row in TYPES.values() if row.outcome == "proven"}
-    assert proven | set(ARCHITECTURES) == PROVEN_TYPES
+    assert set(COMMON_TYPES) <= proven == PROVEN_TYPES
 
 
 def test_every_type_that_transformers_lists_has_its_line() -> None:

@@ -1,4 +1,4 @@
-"""Which types of transformers read or write text, and which class is the model of a configuration."""
+"""Which types of transformers read or write text, which are common, and which class is a configuration's model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ TEXT_MAPPINGS = (
     "SPEECH_SEQ_2_SEQ", "IMAGE_TEXT_TO_TEXT",
 )  # fmt: skip
 """Transformers' own lists of types that read text, or write it; there are more that read it."""
+
+_COMMON = """
+    gpt2 gpt-sw3 openai-gpt gptj gpt_neo gpt_neox opt biogpt bloom mpt llama mistral ministral mixtral qwen2 qwen2_moe
+    qwen3 qwen3_moe gemma gemma2 gemma3_text vaultgemma phi phi3 phimoe stablelm starcoder2 cohere cohere2 olmo olmo2
+    olmo3 olmoe flex_olmo nemotron glm glm4 helium smollm3 seed_oss arcee apertus ernie4_5 ernie4_5_moe exaone4
+    hyperclovax hunyuan_v1_dense jais2 cwm granite granitemoe granitemoeshared minimax_m2 gpt_oss bert roberta
+    xlm-roberta xlm-roberta-xl roberta-prelayernorm camembert data2vec-text electra distilbert ernie megatron-bert
+    rembert modernbert xlm flaubert bert-generation layoutlm esm eurobert mpnet t5 mt5 umt5 switch_transformers bart
+    mbart marian pegasus blenderbot blenderbot-small m2m_100 nllb-moe mvp plbart
+"""
+
+COMMON_TYPES = tuple(_COMMON.split())
+"""The types of most models that people open."""
 
 NOT_TEXT = frozenset({"imagegpt"})
 """Types whose ``input_ids`` are something else: clusters of colours."""

@@ -20,14 +20,14 @@ SLIDING = ["sliding_attention", "full_attention"]
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("llama", {"num_key_value_heads": 1}),
+    ("llama", {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True}),
     ("falcon", {"multi_query": False, "new_decoder_architecture": False, "num_kv_heads": 4, "alibi": True,
                 "parallel_attn": False}),
     ("falcon", {"new_decoder_architecture": True, "num_kv_heads": 4, "num_attention_heads": 8, "bias": True}),
-    ("gpt_neox", {"attention_bias": False}),
+    ("gpt_neox", {"num_attention_heads": 2, "use_parallel_residual": False}),
     ("opt", {"num_attention_heads": 8, "enable_bias": False}),
     ("stablelm", {"num_key_value_heads": 1, "qk_layernorm": True}),
     ("cohere", {"use_qk_norm": True, "num_key_value_heads": 1, "head_dim": 8}),
-    ("t5", {"d_kv": 4, "num_heads": 6}),
     ("deepseek_v2", {"num_attention_heads": 2, "num_key_value_heads": 2, "v_head_dim": 4, "qk_nope_head_dim": 16,
                      "attention_bias": True}),
     ("deepseek_v3", {"q_lora_rank": None, "v_head_dim": 16, "num_attention_heads": 8, "num_key_value_heads": 8}),

@@ -20,7 +20,7 @@ from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
 from tests.opening import VERIFIED, verdicts_of
-from tests.own_maps import own_maps
+from tests.own_maps import returned_maps
 
 RANK = 3
 PREFIX = "base_model.model."
@@ -129,7 +129,8 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
             getattr(merged.layers[1].self_attn, name).weight += 2 * product(factors, f"{LAYER}.{name}")
     ids = transformers.AutoTokenizer.from_pretrained(llama)(SENTENCE)["input_ids"]
     model = engine.open_model(adapter)
-    np.testing.assert_allclose(model.attention(SENTENCE, "decoder.L1"), own_maps(merged, ids)[1], atol=1e-5)
+    expected = returned_maps(merged, ids)[""][1]
+    np.testing.assert_allclose(model.attention(SENTENCE, "decoder.L1"), expected, atol=1e-5)
     assert verdicts_of(model) == VERIFIED
     assert set(model.check()["stack"]) == {"decoder"}
     with pytest.raises(EngineError, match="choose the stack decoder"):

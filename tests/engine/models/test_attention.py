@@ -15,7 +15,6 @@ from engine.models import attention_capture
 from engine.models.reader import Reader
 from engine.values.display_text import visible
 from engine.values.heads import Head
-from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, refused
 from tests.own_maps import Maps, eager_maps
@@ -45,17 +44,11 @@ def assert_same_maps(shown: dict[str, Maps], expected: dict[str, Maps]) -> None:
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def assert_maps_of_model(reader: Reader, folder: Path) -> None:
-    """Compare all maps of the sentence that was read last with the model's own."""
-    assert reader.sentence is not None
-    assert_same_maps(shown_maps(reader), eager_maps(folder, reader.sentence.ids))
-
-
 def read_as_model_does(folder: Path) -> Reader:
     """Read a sentence, and compare all its maps with the model's own."""
     reader = open_reader(folder)
-    reader.read(SENTENCE, no_hurry)
-    assert_maps_of_model(reader, folder)
+    ids = reader.read(SENTENCE, no_hurry).ids
+    assert_same_maps(shown_maps(reader), eager_maps(folder, ids))
     return reader
 
 
@@ -65,27 +58,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_capture, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(attention_capture, "FEWEST_QUERIES", 1)
     monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
-
-
-CONTEXTS = {"gpt2": 64, "bert": 64, "roberta": 61, "bloom": None}
-"""Tokens that a type can read: all its positions, those after the padding's, or any number."""
-
-
-@pytest.mark.parametrize("model_type", [*ARCHITECTURES, "falcon"])
-def test_maps_are_those_the_model_returns_of_as_much_as_it_can_read(model_type: str, tiny_model: TinyModel) -> None:
-    folder = tiny_model(model_type, with_head=True)
-    reader = open_reader(folder)
-    context = reader.outline.context
-    assert context == CONTEXTS.get(model_type, context)
-    for text in (SENTENCE, LONG if context else ANOTHER, SENTENCE):
-        sentence = reader.read(text, no_hurry)
-        assert_maps_of_model(reader, folder)
-        if context and text == LONG:
-            assert len(sentence.ids) == context < sentence.full_length
-            assert str(sentence.full_length) in sentence.notice
-            assert str(context) in sentence.notice
-        else:
-            assert sentence.notice == ""
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -139,8 +111,10 @@ def test_no_character_that_steers_a_terminal_is_shown_as_it_is() -> None:
     kinds = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
     steering = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in kinds]
     assert len(steering) > 130_000
-    for character in steering:
-        assert visible(f"a{character}b").encode("ascii").startswith(b"a\\")
+    shown = visible("".join(steering))
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert shown.count("\\") == len(steering)
     assert visible("ünïcödé 日本語 😀 [bold]") == "ünïcödé 日本語 😀 [bold]"
 
 
@@ -198,9 +172,7 @@ def test_attention_that_differs_from_the_kernel_is_not_read_with_it(
     ("model_type", "settings"),
     [
         ("jamba", {}),
-        ("lfm2", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2}),
         ("olmo_hybrid", {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2}),
-        ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
     ],
 )
 def test_layers_with_attention_among_others_have_their_own_numbers_and_maps(
