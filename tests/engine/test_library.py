@@ -23,7 +23,7 @@ from engine.library import Model
 from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
 from engine.values.views import HEADS, Query
-from tests.conftest import CallsOf, TinyModel
+from tests.conftest import TinyModel
 from tests.opening import edited_weights, run_apart
 
 TEXT = "the cat sat on the mat"
@@ -181,15 +181,11 @@ def test_the_package_offers_what_its_pages_name() -> None:
 
 
 REFUSED: list[tuple[Callable[[Model], Any], str]] = [
-    (lambda model: model["L9H0"], "no attention in layer 9"),
-    (lambda model: model["elsewhere"], "is not a head"),
     (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'; it is one of Q, K, V, O, QK, OV"),
     (lambda model: model.spectrum("L0H0", "QK", distance=-1), "distance is -1; give a whole number from 0"),
     (lambda model: model.maps(TEXT, "L1H0"), "maps are those of a whole layer; give L1"),
     (lambda model: engine.survey([], "never"), "no model is named"),
-    (lambda model: model.directions(matrix="Q"), "directions describes circuits; choose QK or OV"),
     (lambda model: model.ranks("L1H2", 5), "L1H2 and head 5 are two places"),
-    (lambda model: model.ranks(1, "L0H5"), "1 and head L0H5 are two places"),
     (lambda model: model.ranks(1, "first"), "'first' is not a head"),
     (lambda model: model.ranks(0, epsilon=float("nan")), "between 0 and 1"),
     (lambda model: model.explain(TEXT, "L1H0", top=0), "top is 0; give a whole number from 1"),
@@ -199,14 +195,10 @@ REFUSED: list[tuple[Callable[[Model], Any], str]] = [
     (lambda model: model.changes(5), "int is not the name of a model"),  # type: ignore[arg-type]
     (lambda model: model.attention(None, "L1"), "the sentence is empty"),  # type: ignore[arg-type]
     (lambda model: model.attention([464, 3797], "L1"), "a sentence is one string; this is of type list"),  # type: ignore[arg-type]
-    (lambda model: engine.survey("demo", "never", energy=7), "between 0 and 1"),
     (lambda model: engine.open_model(torch.nn.Linear(2, 2)), "Linear is not the name of a model; open_module"),  # type: ignore[arg-type]
-    (lambda model: engine.open_model("demo", device="gpu"), "no device is named 'gpu'; give auto, cpu, cuda"),
     (lambda model: engine.open_model("demo", dtype="fp16"), "no dtype is named 'fp16'; give auto, float32, bfloat16"),
     (lambda model: model.heads("labels"), "no part 'labels'"),
     (lambda model: model.table("nothing"), "there is no table 'nothing'"),
-    (lambda model: model.attention("", "L0"), "the sentence is empty"),
-    (lambda model: model.ranks("L0H77"), "there is no head L0H77: the layer has heads 0 to 7"),
     (lambda model: model.weights("L1H2"), "all heads of a layer; ask for L1, or"),
 ]
 
@@ -274,69 +266,49 @@ def test_a_check_goes_on_after_a_layer_with_nan_and_takes_one_layer(tiny_copy: T
     assert model.check("L0").equals(checked.filter(layer=0))
 
 
-def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, calls_of: CallsOf) -> None:
-    model = engine.open_model(tiny_model("llama"), use_cache=False)
-    asked = calls_of(model._model.spectra, "layer")
-    model.ranks(layer=1, matrix="QK")
-    assert [(str(layer), whole, matrices) for layer, whole, matrices, _ in asked] == [("L1", False, ("QK",))]
-    assert not model._model.is_loaded
-    model.heads()
-    model.circuits()
-    assert not model._model.is_loaded, "what the weights tell needs no model that runs"
+APART = """
+import gc, os, sys, threading
 
+def process():
+    collector = gc.isenabled(), gc.get_freeze_count(), gc.get_threshold()
+    return *collector, os.environ.get("OMP_NUM_THREADS"), sys.getswitchinterval()
 
-WEIGHTS_ALONE = """
-import sys, threading
+def of_torch():
+    return torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
+
+def logs():
+    return transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+
+before = process()
 from engine import open_model
-from engine.checkpoints.library_imports import IMPORT_LOCK
-
 model = open_model("demo", use_cache=False)
-print(*(len(table) > 0 for table in (model.ranks(1), model.circuits(1), model.composition(1), model.heads(layer=1))))
-print("torch" in sys.modules, "transformers" in sys.modules)
+assert "torch" not in sys.modules
+import torch
+torch_before = of_torch()
+print(*(len(table) > 0 for table in (model.ranks(), model.circuits(), model.composition(), model.heads())))
+assert "transformers" not in sys.modules
+
+from engine.checkpoints.library_imports import IMPORT_LOCK
 
 def load():
     with IMPORT_LOCK:
         import transformers
         transformers.LlamaModel
 
-threading.Thread(target=load).start()
+loading = threading.Thread(target=load)
+loading.start()
 print(model.spectrum("L0H0", "QK", distance=1).shape)
+loading.join()
+import transformers
+logs_before = logs()
+print(model.attention("the cat", "L0").shape, len(model.heads("patterns")))
+print([one for one, other in zip(before, process()) if one != other], of_torch() == torch_before, logs() == logs_before)
 """
 
 
-def test_tables_from_weights_alone_do_without_transformers_which_one_thread_imports_at_a_time() -> None:
-    assert run_apart(WEIGHTS_ALONE).splitlines() == ["True True True True", "True False", "(32,)"]
-
-
-UNTOUCHED = """
-import gc, os, sys, threading
-def state():
-    collector = gc.isenabled(), gc.get_freeze_count(), gc.get_threshold()
-    return *collector, os.environ.get("OMP_NUM_THREADS"), sys.getswitchinterval()
-
-before = state()
-from engine import open_model
-assert "torch" not in sys.modules
-model = open_model("demo", use_cache=False)
-assert "torch" not in sys.modules
-import torch, transformers
-
-def libraries():
-    log = transformers.logging
-    logs = log.get_verbosity(), log.is_progress_bar_enabled()
-    return *logs, torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
-
-own = libraries()
-print(model.spectrum("L0H0", "QK").shape, model.attention("the cat", "L0").shape, len(model.circuits("L0")))
-assert libraries() == own, libraries()
-print([one for one, other in zip(before, state()) if one != other])
-"""
-
-
-def test_the_process_is_left_as_it_was() -> None:
-    first, second = run_apart(UNTOUCHED).splitlines()
-    assert first == "(32,) (8, 4, 4) 8"
-    assert second == "[]"
+def test_tables_from_weights_do_without_transformers_and_the_process_is_left_as_it_was() -> None:
+    """What needs transformers waits while another thread imports it."""
+    assert run_apart(APART).splitlines() == ["True True True True", "(32,)", "(8, 4, 4) 32", "[] True True"]
 
 
 def test_threads_may_share_a_model(demo: Model) -> None:

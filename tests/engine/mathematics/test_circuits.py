@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.mathematics import distances
 from engine.mathematics.chance import DRAWS
 from engine.mathematics.circuits import (
     SPECTRA,
@@ -31,7 +31,7 @@ from engine.mathematics.circuits import (
 from engine.values.heads import MATRICES
 from engine.values.outline import LayerOutline
 from engine.values.progress import finish
-from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer, gaussian
+from tests.engine.mathematics.dense_spectra import dense_matrices, draw_layer, gaussian, orthogonal
 
 BOTH = frozenset({"QK", "OV"})
 
@@ -214,8 +214,8 @@ def test_measures_of_heads_of_any_shape_are_those_of_dense_matrices(
             assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), (name, head)
 
 
-SIMULATED = int(os.environ.get("ATTN_TUI_SIMULATED_HEADS", "400"))
-"""Gaussian heads that chance is compared with; 2000 are a sharper test."""
+SIMULATED = 200
+"""Gaussian heads, or layers, that chance is compared with."""
 
 
 @pytest.mark.parametrize("is_one_head", [True, False])
@@ -269,3 +269,20 @@ def test_chance_of_composition_is_the_root_mean_square_of_unrelated_heads() -> N
 def test_the_composition_of_a_head_of_zeros_is_undefined() -> None:
     plane = PLANE, PLANE, PLANE, PLANE.mT
     assert composed((PLANE, PLANE, 0 * PLANE, PLANE.mT), plane)["Q"].isnan().all()
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
+def test_principal_angles_are_those_of_a_tilted_plane(angle: float) -> None:
+    basis, radians = orthogonal(12, 3), math.radians(angle)
+    first = basis[:, :3]
+    tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
+    second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ orthogonal(3)
+    degrees = distances.principal_angles(first[None], second[None])[0]
+    expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
+    torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
+    overlap = distances.angle_columns("Q", degrees[None])["q_overlap"]
+    assert overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
+    same = distances.principal_angles(first[None], first[None] @ orthogonal(3))
+    assert same.tolist() == [[0.0, 0.0, 0.0]]
+    both_ways = (first[None], second[None, :, :1]), (second[None, :, :1], first[None])
+    torch.testing.assert_close(*(distances.principal_angles(*each) for each in both_ways))

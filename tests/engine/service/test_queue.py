@@ -55,21 +55,6 @@ class Gate:
         return "through"
 
 
-class Units:
-    """Work of one unit every millisecond until its end is set; it has begun."""
-
-    def __init__(self, queue: Queue, urgency: Urgency = Urgency.SWEEP, lane: Lane = LANE, view: str = "") -> None:
-        self.done, self.ends = 0, threading.Event()
-        self.answer = queue.submit(self._work, urgency, lane, view)
-        until(lambda: self.done > 0)
-
-    def _work(self) -> Work[str]:
-        while not self.ends.wait(0.001):
-            self.done += 1
-            yield None
-        return "through"
-
-
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -94,18 +79,6 @@ def test_the_most_urgent_work_comes_first_and_equally_urgent_work_in_order(queue
     gate.open.set()
     wait(futures, PATIENCE)
     assert said == [f"{urgency.name}{number}" for urgency in reversed(order) for number in (1, 2)]
-
-
-@pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
-def test_work_that_is_not_more_urgent_waits(urgency: Urgency, queue: Queue) -> None:
-    units, said = Units(queue, Urgency.SENTENCE), list[str]()
-    second = say(queue, "second", said, urgency)
-    done = units.done
-    until(lambda: units.done > done + 5)
-    assert said == []
-    units.ends.set()
-    wait([units.answer, second], PATIENCE)
-    assert said == ["second"]
 
 
 def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -> None:
@@ -191,7 +164,7 @@ def test_unforeseen_errors_are_one_line_and_logged(error: BaseException, queue: 
 
 def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
     gate = Gate(queue, Urgency.SENTENCE, can_be_ended=False)
-    moving, said = Units(queue, lane=Lane.MODEL), list[str]()
+    moving, said = Gate(queue, lane=Lane.MODEL), list[str]()
     waiting = [say(queue, "late", said, urgency) for urgency in list(Urgency)[1:]]
     queue.stop()
     for future in (gate.answer, moving.answer, *waiting, say(queue, "after", said)):
@@ -203,7 +176,7 @@ def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
 
 
 LEFT_AT_WORK = """
-import sys, threading, time, torch
+import threading, time, torch
 from engine.mathematics.threads import run_in_rounds
 from engine.service import queue as module
 from engine.values.progress import Lane, one_unit
@@ -215,22 +188,19 @@ def decompose(size):
 module.LONGEST_WAIT = 0.2
 torch.set_num_threads(2)
 queue, begun = module.Queue(), threading.Event()
-works = {
-    "sleep": lambda: one_unit(lambda: (begun.set(), time.sleep(60))),
-    "lapack": lambda: one_unit(lambda: decompose(6000)),
-    "pieces": lambda: run_in_rounds([lambda: decompose(1200)] * 2),
-}
-queue.submit(works[sys.argv[1]], module.Urgency.SWEEP, Lane.LAYERS)
-assert begun.wait(60)
-if sys.argv[1] == "sleep":
-    queue.stop()
+for lane, work in (
+    (Lane.LAYERS, lambda: one_unit(lambda: decompose(6000))),
+    (Lane.WEIGHTS, lambda: run_in_rounds([lambda: decompose(1200)] * 2)),
+):
+    begun.clear()
+    queue.submit(work, module.Urgency.SWEEP, lane)
+    assert begun.wait(60)
 print(time.time())
 """
 
 
-@pytest.mark.parametrize("work", ["sleep", "lapack", "pieces"])
-def test_long_work_does_not_keep_a_program_alive(work: str) -> None:
-    assert time.time() - float(run_apart(LEFT_AT_WORK, work, OMP_NUM_THREADS="1")) < 10
+def test_long_work_does_not_keep_a_program_alive() -> None:
+    assert time.time() - float(run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1")) < 10
 
 
 WRITING = """
