@@ -30,15 +30,13 @@ import transformers
 from torch import nn
 
 from engine.architectures import outline
-from engine.architectures.heads import read_layer
 from engine.models.attention_maps import returned_probabilities
-from engine.models.proof import prove
 from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import Finding
 from tests import tiny_models
-from tests.opening import open_folder, open_reader
+from tests.opening import open_folder, open_reader, prove_layers
 from tests.tiny_classes import all_types, base_class
 from tests.tiny_configurations import tiny_configuration
 
@@ -116,8 +114,7 @@ def _said(error: EngineError, folder: Path) -> str:
 
 def _proven(model_type: str, folder: Path) -> Row:
     """Open a folder, check its identities, and compare its maps."""
-    _, checkpoint, anatomy = open_folder(folder)
-    outline = anatomy.outline
+    outline = open_folder(folder)[2].outline
     first = outline.layers[0]
     described = {
         "stacks": " ".join(outline.stacks),
@@ -126,12 +123,11 @@ def _proven(model_type: str, folder: Path) -> Row:
     }
     try:
         reader = open_reader(folder)
-        seen = reader.observe(lambda: None)
+        proofs = prove_layers(folder, reader)
     except EngineError as error:
         return Row(model_type, "declined", **described, reason=_said(error, folder))
-    proofs = [prove(module, read_layer(checkpoint, module), seen[name]) for name, module in anatomy.modules.items()]
-    output, scores = (_worst([getattr(proof, side) for proof in proofs]) for side in ("output", "scores"))
-    maps = _maps(reader, list(anatomy.modules)).replace(str(folder), "FOLDER")
+    output, scores = (_worst([getattr(proof, side) for proof in proofs.values()]) for side in ("output", "scores"))
+    maps = _maps(reader, list(proofs)).replace(str(folder), "FOLDER")
     good = output.holds and scores.holds
     outcome = "proven" if good else "unproven" if (output.holds, scores.holds) != (False, False) else "wrong"
     reason = "" if good else next(each.note for each in (output, scores) if not each.holds)

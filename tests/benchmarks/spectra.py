@@ -3,7 +3,6 @@
 * The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as in
   published notebooks.
 * TransformerLens, if installed, decomposes the heads' circuits by its ``FactoredMatrix``, in float32.
-* WeightWatcher, if installed, decomposes whole matrices and fits power laws to them, which is part of its time.
 
 All work on the same random weights. The engine computes all twelve layers, as it does in the background of the
 explorer; the others compute only LAYERS of them (two by default), in between, and their time is scaled up.
@@ -76,16 +75,6 @@ def transformer_lens(factors: Factors) -> None:
         factored(left, right).svd()
 
 
-def weight_watcher(factors: Factors) -> None:
-    """Decompose the four matrices of a whole layer as WeightWatcher does."""
-    model = torch.nn.ModuleDict()
-    for name, factor in zip("QKVO", factors, strict=True):
-        model[name] = torch.nn.Linear(D_MODEL, D_MODEL, bias=False)
-        rows = (factor.mT if name == "O" else factor).flatten(0, 1)
-        model[name].weight.data = rows.T.contiguous() if name == "O" else rows
-    importlib.import_module("weightwatcher").WeightWatcher(model=model).analyze()
-
-
 def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[int, int]:
     """Count the energy ranks at several ε and the numerical ranks that agree with dense float64, and all of them."""
     agree = total = 0
@@ -97,16 +86,6 @@ def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[
             agree += int(np.count_nonzero(ours == theirs))
             total += len(ours)
     return agree, total
-
-
-def others() -> dict[str, tuple[Way | None, Way | None]]:
-    """List the other ways that are installed, for heads and for whole layers."""
-    ways: dict[str, tuple[Way | None, Way | None]] = {"svdvals of dense matrices": (dense_heads, dense_layer)}
-    if importlib.util.find_spec("transformer_lens"):
-        ways["TransformerLens, circuits"] = (transformer_lens, None)
-    if importlib.util.find_spec("weightwatcher"):
-        ways["WeightWatcher, whole layers"] = (None, weight_watcher)
-    return ways
 
 
 def line(name: str, spent: Seconds, ours: Seconds) -> str:
@@ -128,7 +107,9 @@ def main() -> None:
         lambda layer: stacked(finish(decomposer.heads(weights_of(*layer)))),
         lambda layer: stacked(finish(decomposer.layer(weights_of(*layer)))),
     )
-    beside = others()
+    beside: dict[str, tuple[Way, Way | None]] = {"svdvals of dense matrices": (dense_heads, dense_layer)}
+    if importlib.util.find_spec("transformer_lens"):
+        beside["TransformerLens, circuits"] = (transformer_lens, None)
     small = drawn(2, 2, 8, 32)
     for way in (*ours, dense_heads, dense_layer):
         way(small)  # the first call of a library takes longer

@@ -126,10 +126,10 @@ def test_layers_that_share_weights_are_separate_layers(
         assert f"albert_layer_groups.{group}.albert_layers.{place}." in layer.module
         assert "weights shared by layers" in layer.marks
         assert (layer.heads, layer.key_value_heads) == (4, 4)
-    for proof in prove_layers(folder).values():
+    reader = open_reader(folder)
+    for proof in prove_layers(folder, reader).values():
         assert proof.output.holds, proof
         assert proof.scores.holds, proof
-    reader = open_reader(folder)
     own = eager_maps(folder, reader.read("the cat sat on the mat", lambda: None).ids)[""]
     for layer, expected in zip(outline.layers, own, strict=True):
         np.testing.assert_allclose(reader.layer_maps(layer.name).weights, expected, rtol=0, atol=1e-5)

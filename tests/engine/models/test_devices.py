@@ -17,14 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from engine.analysis.open_model import OpenModel
-from engine.architectures.heads import read_layer
 from engine.checkpoints.locate import locate
 from engine.checkpoints.source import FolderSource
 from engine.mathematics import spectra
 from engine.models import devices
 from engine.models.interventions import HeldNorm
 from engine.models.model_loader import input_device, load_model, load_reader
-from engine.models.proof import prove, rows_by_head
+from engine.models.proof import rows_by_head
 from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer
 from engine.values.heads import MATRICES
@@ -42,7 +41,7 @@ from tests.engine.mathematics.dense_spectra import (
     layer_singular_values,
 )
 from tests.engine.models.test_attention import SENTENCE
-from tests.opening import no_hurry, refused, worked_out
+from tests.opening import prove_layers, refused, worked_out
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 D = 24
@@ -170,9 +169,7 @@ def test_tables_and_proofs_with_all_weights_on_disk_are_those_of_the_plain_model
     for view in TABLES:
         assert_alike(rows(spread, view), rows(plain, view))
     reader = reader_of(spread)
-    seen = reader.observe(no_hurry)
-    for name, module in plain.anatomy.modules.items():
-        proof = prove(module, read_layer(plain.tensors, module), seen[name])
+    for proof in prove_layers(folder, reader).values():
         assert proof.output.holds
         assert proof.scores.holds
     assert all(parameter.is_meta for parameter in reader.model.parameters()), "weights stay loaded"

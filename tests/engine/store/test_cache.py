@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoints.locate import locate
-from engine.checkpoints.source import FolderSource
 from engine.store.cache import SpectraCache, trim
 from engine.store.files import cache_directory
 from engine.values.heads import MATRICES, Head
@@ -21,7 +19,6 @@ from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import assert_same_spectra
 from tests.exporting import run
-from tests.fake_hub import FakeHub, commit
 from tests.opening import PATIENCE, edited_weights, open_on_thread, run_apart, start_engine, with_config
 
 FIRST = Head("decoder", 0)
@@ -154,11 +151,6 @@ def test_a_model_larger_than_the_cache_is_kept_in_part(tmp_path: Path) -> None:
     last = cache.load("decoder-99-heads")
     assert last is not None
     np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
-
-
-def test_a_hub_models_cache_is_keyed_by_its_commit(hub: FakeHub, tiny_model: TinyModel) -> None:
-    repository = hub.add("somebody/tiny", tiny_model("gpt2"))
-    assert commit(repository.files) in (FolderSource(locate("somebody/tiny")).identity or "")
 
 
 @pytest.mark.parametrize("change", ["written over", "replaced", "behind a link"])
