@@ -42,10 +42,6 @@ def resident_mib(peak: bool = False, process: int | str = "self") -> float:
     return float("nan")
 
 
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
 def apart(work: Callable[..., R], *arguments: object) -> R:
     """Do work in a process of its own, which imports everything anew."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:

@@ -1,13 +1,13 @@
-"""The cost of long sentences by their number of tokens: ``python -m tests.benchmarks.sentences``.
+"""The time of long sentences by their number of tokens: ``python -m tests.benchmarks.sentences``.
 
 The models have random weights, one with GPT-2 small's shape and a small one with rotary positions. Each line comes from
 a separate process: seconds to read the sentence, for one layer's maps, for another layer's in the same memory, and for
-the means over all layers; the peak of resident memory over what was there before, while the sentence is read, while
-maps are computed, and over all; and the size of one layer's maps.
+the means over all layers. A test measures the memory (`tests.engine.models.test_sentence_memory`).
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.models.model_loader import load_reader
 from engine.values.options import limit_threads
-from tests.benchmarks.machine import apart, forget_peak, machine, resident_mib
+from tests.benchmarks.machine import apart, machine
 
 WORDS = 1000
 SHORT = "w1 w2 w3"
@@ -49,8 +49,8 @@ def build(name: str, folder: Path) -> None:
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(folder)
 
 
-def measure(folder: str, tokens: int) -> dict[str, float]:
-    """Read a sentence and compute maps of it in this process."""
+def measure(folder: str, tokens: int) -> tuple[float, float, float, float]:
+    """Read a sentence and compute maps of it in this process; give the seconds of a line."""
     limit_threads(None)
     from engine.checkpoints.locate import locate
     from engine.checkpoints.source import FolderSource
@@ -64,42 +64,26 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     layers = [layer.name for layer in source.anatomy.outline.layers]
     reader.read(SHORT, lambda: None)
     reader.layer_maps(layers[0])  # the first sentence loads libraries
-    before = resident_mib()
-    forget_peak()
     sentence, read = timed(lambda: reader.read(" ".join(f"w{17 * n % WORDS}" for n in range(tokens)), lambda: None))
     assert len(sentence.ids) == tokens
-    read_memory, held = resident_mib(peak=True) - before, resident_mib()
-    forget_peak()
     _, first = timed(lambda: reader.layer_maps(layers[0]))
-    maps_memory = resident_mib(peak=True) - held
-    again, second = timed(lambda: reader.layer_maps(layers[1]))
-    all_memory = max(read_memory, resident_mib(peak=True) - before)  # including what is kept of all layers
-    size = again.weights.nbytes
+    _, second = timed(lambda: reader.layer_maps(layers[1]))
     mean = float("nan")
-    if size / 4 * len(layers) <= MOST_AVERAGED:
+    if sum(layer.heads for layer in source.anatomy.outline.layers) * tokens**2 <= MOST_AVERAGED:
         _, mean = timed(lambda: reader.layer_maps(layers[0].stack))
-    return {
-        "read": read, "first": first, "second": second, "mean": mean,
-        "read_memory": read_memory, "maps_memory": maps_memory, "all_memory": all_memory, "maps": size / 2**20,
-    }  # fmt: skip
+    return read, first, second, mean
 
 
 def main() -> None:
     print(machine())
-    head = ("tokens", "read", "maps", "next", "mean", "read", "maps", "in all", "one layer")
     for name, lengths in LENGTHS.items():
-        print(f"{name:<28}" + "".join(f"{title:>11}" for title in head))
+        print(f"{name:<28}" + "".join(f"{title:>11}" for title in ("tokens", "read", "maps", "next", "mean")))
         with tempfile.TemporaryDirectory() as folder:
             build(name, Path(folder))
             for tokens in lengths:
-                found = apart(measure, folder, tokens)
-                seconds = "".join(
-                    f"{'—':>11}" if found[kind] != found[kind] else f"{found[kind]:9.2f} s"
-                    for kind in ("read", "first", "second", "mean")
-                )
-                kinds = ("read_memory", "maps_memory", "all_memory", "maps")
-                memory = "".join(f"{found[kind]:7.0f} MiB" for kind in kinds)
-                print(f"{'':<28}{tokens:>11}{seconds}{memory}", flush=True)
+                spent = apart(measure, folder, tokens)
+                seconds = "".join(f"{'—':>11}" if math.isnan(each) else f"{each:9.2f} s" for each in spent)
+                print(f"{'':<28}{tokens:>11}{seconds}", flush=True)
 
 
 if __name__ == "__main__":
