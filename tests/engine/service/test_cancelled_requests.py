@@ -36,9 +36,6 @@ QUERIES = {
 }
 """Tables that take many steps, or keep something for the next request."""
 
-PACE = 3
-"""A request is given up after every third of its steps, of which some have more than a hundred."""
-
 
 @dataclass
 class Patience:
