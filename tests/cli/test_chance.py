@@ -1,4 +1,4 @@
-"""Exported chance, against a simulation with NumPy and against the screen."""
+"""Exported chance, against a simulation with NumPy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from engine.values.table import RANK_COLUMNS
 from tests.cli.test_export import KEY_HEADS, matrices_of, noise_in, reference
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.tui.explorer import explorer, shown, type_keys
-from tui.drawing.numbers import rough_number
 
 DRAWS = 50
 """Heads, and layers, that a test simulates."""
@@ -68,21 +66,3 @@ def test_chance_is_what_a_simulation_gives_within_its_error(tiny_model: TinyMode
     sigma = {matrix: np.array([np.linalg.svd(each[matrix], compute_uv=False) for each in draws]) for matrix in MATRICES}
     for row in exported(folder, "spectrum", *options):
         check(float(row["chance"]), sigma[row["matrix"]][:, int(row["index"]) - 1], (row["matrix"], row["index"]))
-
-
-async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama")
-    ranks = {row["matrix"]: row for row in exported(folder, "ranks", "--head", "L1H2")}
-    sigma = exported(folder, "spectrum", "--head", "L1H2")
-    async with explorer(folder, head="L1H2", size=(160, 50)) as (app, pilot):
-        for curve in app.views.spectra.graph._curves:
-            assert curve.baseline is not None
-            of_matrix = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
-            np.testing.assert_array_equal(curve.baseline, of_matrix)
-        await type_keys(pilot, "2")
-        measures, opening = RANK_COLUMNS[6:], RANK_COLUMNS[6:].index("stable_rank")
-        for measure in (*measures[opening:], *measures[:opening]):
-            said = shown(app.views.ranks.chance_line).split()
-            chances = [float(ranks[matrix][f"{measure}_chance"]) for matrix in MATRICES]
-            assert said == ["chance", *(rough_number(each) for each in chances)]
-            await type_keys(pilot, "m")

@@ -22,7 +22,7 @@ from tests.cli.test_export import eager
 from tests.cli.test_weight_tables import of_head
 from tests.conftest import TinyModel
 from tests.engine.checkpoints.test_adapters import low_rank, product, write_adapter
-from tests.engine.mathematics.dense_spectra import gaussian, orthogonal
+from tests.engine.mathematics.dense_spectra import gaussian
 from tests.exporting import exported, refusal, rows_in, run
 from tests.opening import edited_weights
 
@@ -45,7 +45,7 @@ def changes(first: Path, other: Path | str) -> list[dict[str, str]]:
     return [row for of in ((), ("--head", "all")) for row in exported(first, "changes", "--vs", other, *of)]
 
 
-@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5", "gemma2"])
+@pytest.mark.parametrize("model_type", ["gpt2", "t5"])
 def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: str) -> None:
     model = tiny_model(model_type)
     table = changes(model, model)
@@ -116,32 +116,6 @@ def test_every_measure_of_circuits_has_its_change(tiny_model: TinyModel, tiny_co
                 assert float(row[f"{name}_change"]) == pytest.approx(expected, abs=1e-9), name
     copying = float(rows["1", "0"]["ov_copying_residual_change"])
     assert copying == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
-
-
-def test_turned_bases_change_factors_alone_and_scaling_norms_alone(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
-    first, other = tiny_model("llama"), tiny_copy("llama")
-    with edited_weights(other) as tensors:
-        turn = orthogonal(WIDTH).float()
-        query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
-        for part in (query[2 * WIDTH : 3 * WIDTH], query[3 * WIDTH :], key[WIDTH:]):  # heads 2 and 3 share their key
-            part.copy_(turn @ part)
-        tensors[LLAMA.format(1, "v")] *= 4
-    rows = by_place(exported(first, "changes", "--vs", other))
-    turned, scaled = (
-        {name: float(value) for name, value in rows[place].items() if value and name not in ("stack", "head")}
-        for place in (("0", "2"), ("1", "1"))
-    )
-    assert turned["q_distance"] > 0.5
-    assert turned["k_distance"] > 0.5
-    assert turned["change"] < 1e-5, "the weights are rounded to float32"
-    assert turned["q_angle_largest"] < 1e-3
-    assert abs(turned["q_effective_rank_change"]) < 1e-4
-    assert float(rows["0", "0"]["change"]) == float(rows["0", "0"]["q_distance"]) == 0.0
-    assert [scaled[name] for name in ("v_distance", "ov_distance", "change")] == pytest.approx([3.0] * 3, rel=1e-12)
-    for name, value in scaled.items():
-        if name.endswith("_change"):
-            is_norm = "norm" in name and name.startswith(("v_", "ov_"))
-            assert (abs(value) > 0.1) if is_norm else (abs(value) < 1e-6), name
 
 
 def test_biases_that_alone_have_changed_are_seen(tiny_copy: TinyModel, tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from engine.analysis.explain import join_tokens
 from engine.mathematics.scores import ScoreSide, ScoreTerms, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
-from tests.exporting import as_exported, exported, refusal, written
+from tests.exporting import exported, refusal
 from tests.opening import edited_weights
-from tests.tui.explorer import active_table, explorer, press, screen_text, shown
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -146,13 +145,13 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
         query, key = map(ScoreSide, reads, weights, rests)
         return score_terms(query, key, 0.5)
 
-    many = [terms() for _ in range(4000)]
+    many = [terms() for _ in range(1000)]
     drawn = torch.stack([each.values for each in many]), torch.tensor([each.rests[:2] for each in many]).double()
     for values, chance in zip(drawn, (many[0].chance, torch.tensor(many[0].rests_chance).double()), strict=True):
-        torch.testing.assert_close(values.square().mean(0).sqrt(), chance, rtol=0.06, atol=0)
+        torch.testing.assert_close(values.square().mean(0).sqrt(), chance, rtol=0.12, atol=0)
     for name, size in zip(("query", "key"), (2.0, 3.0), strict=True):
         given = torch.stack([getattr(each, name) for each in many]).square().mean(0).sqrt()
-        torch.testing.assert_close(given, torch.full_like(given, size / math.sqrt(6)), rtol=0.06, atol=0)
+        torch.testing.assert_close(given, torch.full_like(given, size / math.sqrt(6)), rtol=0.12, atol=0)
     assert many[0].sizes == pytest.approx((2 / math.sqrt(6), 3 / math.sqrt(6)))
 
 
@@ -181,18 +180,3 @@ def test_what_has_no_score_is_said_in_one_line(tiny_model: TinyModel) -> None:
     assert "the mask hides key 5" in refusal(*asked, "--text", TEXT, "--position", "3", "--key", "5")
     assert "has no query 999" in refusal(*asked, "--text", TEXT, "--position", "999")
     assert "explain needs --text" in refusal(*asked, code=2)
-
-
-async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
-        await press(pilot, "3", "g", "g", "home", "down", "down", "down", "right", "x")
-        pane = active_table(app)
-        assert shown(pane.title_line).startswith("explain L1H2 query 3")
-        assert shown(pane.readout_line).startswith("sum ")
-        assert "attention L1H2" in screen_text(app), "the map stays beside it"
-        await press(pilot, "enter")
-        assert app.focused is app.views.attention.heatmap
-        await press(pilot, "down")
-        assert shown(pane.title_line).startswith("explain L1H2 query 4")
-        await press(pilot, "x", "e", "v")
-        assert written(folder, "*L1H2-explain.csv") == as_exported(pane.table_on_screen())

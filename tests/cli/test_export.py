@@ -14,10 +14,9 @@ import transformers
 from numpy.typing import NDArray
 
 from engine.values.table import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
-from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.engine.mathematics.dense_spectra import dense_matrices
-from tests.exporting import attn_tui, exported
+from tests.exporting import attn_tui, exported, exported_maps
 from tests.opening import edited_weights
 
 TEXT = "The cat sat on the mat, and Mary gave it a drink."
@@ -161,13 +160,11 @@ def test_means_are_means(tiny_model: TinyModel, layer: str, head: str) -> None:
 
 
 def test_attention_as_arrays_is_one_per_layer_stacked_over_its_heads(tiny_model: TinyModel, tmp_path: Path) -> None:
-    folder, file = tiny_model("gpt2"), tmp_path / "maps.npz"
-    _, maps = eager(folder, TEXT)
-    assert attn_tui("export", folder, "attention", "--text", TEXT, "-o", file).returncode == 0
-    with np.load(file) as arrays:
-        assert sorted(arrays.files) == ["L0", "L1"]
-        for layer, expected in enumerate(maps):
-            np.testing.assert_allclose(arrays[f"L{layer}"], expected, atol=1e-5)
+    folder = tiny_model("gpt2")
+    arrays = exported_maps(folder, TEXT, tmp_path / "maps.npz")
+    assert sorted(arrays) == ["L0", "L1"]
+    for layer, expected in enumerate(eager(folder, TEXT)[1]):
+        np.testing.assert_allclose(arrays[f"L{layer}"], expected, atol=1e-5)
 
 
 def test_matrices_are_the_heads_arrays_in_the_documented_layout(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -196,22 +193,10 @@ def test_stacks_are_named_where_a_model_has_several(tiny_model: TinyModel, tmp_p
             assert list(named) == [(stack, layer, "all") for layer in layers]
 
 
-def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
-    folder = tiny_model("gpt2", with_head=True)
-    table = exported(folder, "weights")
-    assert tuple(table[0]) == WEIGHTS.columns
-    assert WEIGHTS.columns[:5] == ("name", "shape", "dtype", "parameters", "tied_to")
-    model = transformers.GPT2LMHeadModel.from_pretrained(folder)
-    expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    stored = {row["name"]: row for row in table if not row["tied_to"]}
-    assert {name: tuple(map(int, row["shape"].split("x"))) for name, row in stored.items()} == expected
-    assert all(int(row["parameters"]) == math.prod(expected[name]) for name, row in stored.items())
-    tied = {row["name"]: row["tied_to"] for row in table if row["tied_to"]}
-    assert tied == {"lm_head.weight": "transformer.wte.weight"}
-
+def test_a_tied_tensor_is_named_as_gpt2_is_stored_on_the_hub(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     with edited_weights(folder) as tensors:
-        for name in list(tensors):  # as gpt2 is stored on the Hub
+        for name in list(tensors):
             tensors[name.removeprefix("transformer.")] = tensors.pop(name)
     tied = {row["name"]: row["tied_to"] for row in exported(folder, "weights") if row["tied_to"]}
     assert tied == {"lm_head.weight": "wte.weight"}

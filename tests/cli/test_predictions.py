@@ -239,6 +239,10 @@ HEADS = {"gpt2": ("decoder", 1, 2), "llama": ("decoder", 0, 3), "gemma2": ("deco
 """Stack, layer and number of the head that is switched off."""
 
 
+def numbers(row: dict[str, str], *names: str) -> list[float]:
+    return [float(row[name]) for name in names]
+
+
 def by_chance(before: Tensor, after: Tensor, token: int) -> tuple[float, float]:
     """Deal the changes of all logits to other tokens, in every cyclic way: root mean squares of what one changes by."""
     changes = (after - before).double()
@@ -258,16 +262,14 @@ def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, 
     shares, later = before.softmax(0), after.softmax(0)
     token = int(before.argmax())
     assert abs(float(after[token] - before[token])) > 1e-3
+    logits = torch.stack([before[token], after[token], after[token] - before[token]])
     for option in ("--off", "--head"):
         row = exported(folder, "ablation", "--text", TEXT, option, name, *way)[0]
         assert int(row["token_id"]) == token
-        assert float(row["logit_before"]) == pytest.approx(float(before[token]), abs=1e-4)
-        assert float(row["logit_after"]) == pytest.approx(float(after[token]), abs=1e-4)
-        assert float(row["logit_change"]) == pytest.approx(float(after[token] - before[token]), abs=1e-4)
+        assert numbers(row, "logit_before", "logit_after", "logit_change") == pytest.approx(logits.tolist(), abs=1e-4)
         assert float(row["change"]) == pytest.approx(float(later[token] - shares[token]), abs=1e-5)
-        by_logit, by_probability = by_chance(before, after, token)
-        assert float(row["logit_change_chance"]) == pytest.approx(by_logit, rel=1e-3)
-        assert float(row["change_chance"]) == pytest.approx(by_probability, rel=1e-3)
+        chance = numbers(row, "logit_change_chance", "change_chance")
+        assert chance == pytest.approx(by_chance(before, after, token), rel=1e-3)
     rows = exported(folder, "predictions", "--text", TEXT, "--off", name, "--top", "4", *way)
     ids = {*shares.topk(4).indices.tolist(), *later.topk(4).indices.tolist()}
     larger = torch.maximum(shares, later)
@@ -295,8 +297,8 @@ def test_heads_of_several_layers_are_off_together_by_their_means(tiny_model: Tin
     assert {int(row["token_id"]) for row in rows} == expected
     for row in rows:
         token = int(row["token_id"])
-        assert float(row["probability_before"]) == pytest.approx(float(before.softmax(0)[token]), abs=1e-5)
-        assert float(row["probability_after"]) == pytest.approx(float(after.softmax(0)[token]), abs=1e-5)
+        shares = [float(logits.softmax(0)[token]) for logits in (before, after)]
+        assert numbers(row, "probability_before", "probability_after") == pytest.approx(shares, abs=1e-5)
         assert (row["stack"], row["layer"], row["head"], row["off"]) == ("", "", "", "L0H3 L1H0")
 
 
@@ -423,20 +425,6 @@ def test_embedding_mlps_and_biases_have_contributions_of_their_own(tiny_model: T
         assert float(found[name]["contribution_chance"]) == pytest.approx(spread, abs=1e-4)
 
 
-@pytest.mark.parametrize("cap", [0.5, 3000.0])
-def test_contributions_to_capped_logits_are_to_the_logit_before_the_cap(tiny_copy: TinyModel, cap: float) -> None:
-    """Where the cap is flat nothing seems to be added, and where it hardly bends what is added seems to add up."""
-    folder = with_config(tiny_copy("gemma2", with_head=True), final_logit_softcapping=cap)
-    own = Own(folder, "gemma2")
-    own.model.config.final_logit_softcapping = None
-    logits = own.logits()
-    for token in (int(logits.argmax()), int(logits.argmin()), int(logits.abs().argmin())):
-        rows = exported(folder, "contributions", "--text", TEXT, "--token", f"#{token}")
-        assert {row["note"] for row in rows} == {"of the logit before the model caps it"}
-        assert [float(row["logit"]) for row in rows] == pytest.approx([float(logits[token])] * len(rows), abs=1e-4)
-        check_heads(rows, own, token)
-
-
 @pytest.mark.parametrize(("model_type", "settings"), [("cohere", {"logit_scale": 0.25}), ("bart", {})])
 def test_contributions_add_up_with_a_scale_behind_the_unembedding_and_with_norms_after_the_sum(
     tiny_copy: TinyModel, model_type: str, settings: dict[str, Any]
@@ -482,9 +470,9 @@ def test_a_logit_difference_is_that_of_two_tokens_wherever_a_logit_is_shown(tiny
         assert found == pytest.approx((logits[:, token] - logits[:, against]).tolist(), abs=1e-4)
     for asked in (("--off", "L1H2"), ("--head", "L1H2")):
         (row,) = exported(folder, "ablation", *held, *asked)
-        numbers = [float(row[f"logit_difference_{name}"]) for name in ("before", "after", "change", "change_chance")]
+        found = numbers(row, *(f"logit_difference_{name}" for name in ("before", "after", "change", "change_chance")))
         b, a = difference(before), difference(after)
-        assert numbers == pytest.approx([b, a, a - b, of_random_pairs(after - before)], abs=1e-4)
+        assert found == pytest.approx([b, a, a - b, of_random_pairs(after - before)], abs=1e-4)
     changes = [abs(float(row["logit_difference_change"])) for row in exported(folder, "ablation", *held)]
     assert changes == sorted(changes, reverse=True)
 

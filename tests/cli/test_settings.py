@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from textual.theme import BUILTIN_THEMES
 
 from engine.store.files import log_file, state_directory
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.documentation import REPOSITORY
+from tests.exporting import attn_tui
 from tests.opening import open_on_thread, run_apart
 from tui.app.keymap import every_binding
 from tui.app.start import Config
@@ -29,13 +30,9 @@ def configure(text: str) -> Config:
     return read_config()
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments), prog_name="attn-tui")
-
-
 def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3,2")  # the second is for nested threads
-    printed = call("config", "--example").stdout
+    printed = attn_tui("config", "--example").stdout
     lines = [line.removeprefix("# ") for line in printed.splitlines() if re.match(r"# [\w.]+ = |\[", line)]
     config = configure("\n".join(lines))
     assert config.values.keys() == SETTINGS.keys()
@@ -83,10 +80,10 @@ def test_keys_that_change_places_do_not_clash() -> None:
 def test_a_configured_epsilon_does_not_affect_other_tables() -> None:
     configure("energy = 0.5\nnonsense = 1\n")
     wanted = ("export", "demo", "ranks", "--head", "L0H0", "--matrix", "QK")
-    half = call(*wanted)
+    half = attn_tui(*wanted)
     assert "there is no setting nonsense" in half.stderr
-    assert half.stdout == call(*wanted, "--energy", "0.5").stdout != call(*wanted, "--energy", "0.01").stdout
-    assert call("export", "demo", "spectrum", "--head", "L0H0", "--matrix", "QK").exit_code == 0
+    assert half.stdout == attn_tui(*wanted, "--energy", "0.5").stdout != attn_tui(*wanted, "--energy", "0.01").stdout
+    assert attn_tui("export", "demo", "spectrum", "--head", "L0H0", "--matrix", "QK").returncode == 0
 
 
 def test_a_file_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -109,7 +106,7 @@ def test_a_damaged_state_is_ignored(tiny_model: TinyModel) -> None:
 
 def test_info_names_versions_and_every_path_and_says_what_is_not_there() -> None:
     configure("")
-    said = call("info").output
+    said = attn_tui("info").stdout
     for word in ("torch", "transformers", "textual", "python", "settings", "cache of spectra", "log", "devices"):
         assert any(line.startswith(word) and len(line.split(None, 1)) == 2 for line in said.splitlines()), word
     for path in (config_file(), state_directory(), log_file(), Path.cwd()):
@@ -134,8 +131,8 @@ def test_info_names_versions_and_every_path_and_says_what_is_not_there() -> None
 )
 def test_a_mistake_in_the_file_is_one_line_that_names_the_place(text: str, said: str) -> None:
     configure(text)
-    done = call("config")
-    assert done.exit_code == 1
+    done = attn_tui("config")
+    assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"attn-tui: {config_file()}: ")
     assert said in line

@@ -16,16 +16,16 @@ from tests.opening import ROOT
 COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
 
-def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(words: str, redirected: str) -> subprocess.CompletedProcess[str]:
     """Run the command with its output going elsewhere, as a shell does it."""
     line = f'exec "$@" {words} {redirected}'
-    return subprocess.run(
-        ["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, env=os.environ | variables, check=False
-    )
+    return subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("words", ["--help", "export demo ranks --head L0H0"])
-@pytest.mark.parametrize(("redirected", "why"), [(">/dev/full", "No space left"), (">&-", "closed")])
+@pytest.mark.parametrize(
+    ("words", "redirected", "why"),
+    [("--help", ">&-", "closed"), ("export demo ranks --head L0H0", ">/dev/full", "No space left")],
+)
 def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: str) -> None:
     done = run(words, redirected)
     assert done.returncode == 1
@@ -34,12 +34,11 @@ def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: st
     assert why in line
 
 
-@pytest.mark.parametrize("words", [["--help"], ["export", "demo", "ranks"]])
-def test_a_closed_pipe_ends_a_command_quietly(words: list[str]) -> None:
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
-        done = subprocess.run([*COMMAND, *words], stdout=closed, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run([*COMMAND, "export", "demo", "ranks"], stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -52,21 +51,17 @@ def test_without_a_terminal_the_explorer_says_what_to_use_instead(redirected: st
     assert "attn-tui export MODEL VIEW" in line
 
 
-def test_debug_shows_the_traceback() -> None:
-    assert "Traceback" in run("export demo ranks --layer 9 --debug", "").stderr
-
-
 INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from engine.service.engine import Engine
 from tui.cli.command_line import main
-rows = Engine.rows
+rows, stop = Engine.rows, int(sys.argv.pop())
 
 def interrupted(engine, *given):
     for number, group in enumerate(rows(engine, *given)):
         if number == 2:  # in the middle of the rows
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(stop)
         yield group
 
 Engine.rows = interrupted
@@ -74,13 +69,14 @@ main()
 """
 
 
-@pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv")])
-def test_a_stopped_command_says_so_in_one_line_and_leaves_no_file(words: tuple[str, ...], folder: Path) -> None:
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "attn-tui: stopped\n"), (signal.SIGTERM, "")])
+def test_a_stopped_command_leaves_no_file(number: signal.Signals, said: str, folder: Path) -> None:
+    words = ("export", "demo", "ranks", "-o", "ranks.csv", "--no-cache", str(int(number)))
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, "export", "demo", *words, "--no-cache"],
+        [sys.executable, "-c", INTERRUPTED, *words],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
+    assert (done.returncode, done.stderr) == (128 + number, said)
     assert not list(folder.iterdir())
 
 
@@ -104,7 +100,8 @@ def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> N
     assert "a table, not arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
 
 
-def test_a_variable_that_an_option_does_not_take_is_refused() -> None:
-    done = run("config", "", ATTN_TUI_ENERGY="9")
+def test_a_variable_that_an_option_does_not_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTN_TUI_ENERGY", "9")
+    done = attn_tui("config")
     assert done.returncode == 2
     assert "Invalid value for '--energy'" in done.stderr

@@ -11,23 +11,16 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from engine.analysis import circuits
-from engine.analysis.open_model import OpenModel
-from engine.models.live_module import ModuleSource
-from engine.values.heads import MATRICES, Head
-from engine.values.options import EngineOptions
-from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, Query
-from tests import tiny_models
+from engine.values.heads import MATRICES
+from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS
 from tests.cli.test_export import KEY_HEADS, matrices_of
 from tests.conftest import TinyModel
 from tests.engine.mathematics.test_circuits import by_definition
-from tests.exporting import as_exported, exported, refusal, run
-from tests.opening import edited_weights, worked_out
-
-OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
-"""The tables that take no sentence."""
+from tests.exporting import exported, refusal, run
+from tests.opening import edited_weights
 
 
 def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
@@ -36,8 +29,9 @@ def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
     return {name: torch.from_numpy(cut[head, name]) for name in MATRICES}
 
 
-@pytest.mark.parametrize("model_type", KEY_HEADS)
-@pytest.mark.parametrize(("eigenvalues", "quick"), [(False, 31), (True, 31), (False, 32)])
+@pytest.mark.parametrize(
+    ("model_type", "eigenvalues", "quick"), [("gpt2", False, 31), ("llama", True, 31), ("llama", False, 32)]
+)
 def test_circuits_are_those_of_dense_matrices(
     tiny_model: TinyModel, model_type: str, eigenvalues: bool, quick: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,32 +65,12 @@ def test_circuits_are_those_of_dense_matrices(
         assert float(row["qk_identity_distance"]) >= floor
 
 
-def assert_same_rows(ours: list[dict[str, str]], theirs: list[dict[str, str]], *, rel: float, abs: float) -> None:
-    """Compare rows cell by cell: words exactly, numbers within a bound."""
-    for one, other in zip(ours, theirs, strict=True):
-        for name, cell in one.items():
-            if cell != other[name]:
-                assert float(cell) == pytest.approx(float(other[name]), rel=rel, abs=abs), name
-
-
 def test_only_circuits_have_rows_for_whole_layers(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     assert {row["head"] for row in exported(folder, "circuits", "--head", "all")} == {"all"}
     assert "all" not in {row["head"] for row in exported(folder, "circuits")}, "it is computed where it is asked for"
     for view in ("composition", "directions"):
         assert "no rows for whole layers" in refusal(folder, view, "--head", "all")
-
-
-def test_an_encoder_copies_through_its_tied_embeddings(tiny_model: TinyModel) -> None:
-    folder = tiny_model("bert")
-    model: Any = transformers.BertModel.from_pretrained(folder)
-    embedding = model.get_input_embeddings().weight.detach().double()
-    row = exported(folder, "circuits", "--head", "L1H3")[0]
-    attention = model.encoder.layer[1].attention
-    value = attention.self.value.weight.detach().double()[24:32]
-    output = attention.output.dense.weight.detach().double()[:, 24:32]
-    eigenvalues = np.linalg.eigvals((value.T @ output.T @ embedding.T @ embedding).numpy())
-    assert float(row["ov_copying"]) == pytest.approx(eigenvalues.sum().real / np.abs(eigenvalues).sum(), rel=1e-5)
 
 
 def test_where_tokens_or_one_space_are_missing_cells_are_empty(tiny_model: TinyModel) -> None:
@@ -146,10 +120,6 @@ def test_what_cannot_be_folded_or_named_is_refused_in_one_line(tiny_model: TinyM
     assert run(folder, "circuits", "--head", "L0H0").exit_code == 0
 
 
-def opened_module(module: nn.Module, tokenizer: Any = None) -> OpenModel:
-    return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))
-
-
 def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     tensors = {f"blocks.0.{name}.weight": torch.randn(12, 12, generator=generator) for name in ("wq", "wk", "wv", "wo")}
@@ -166,15 +136,6 @@ def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(t
     }  # fmt: skip
     assert next(row["note"] for row in table if row["side"] == "output").startswith("attn-tui knows no token table")
     assert exported(tmp_path / "model.safetensors", "circuits", "--layout", layout)[0]["ov_copying"] == ""
-
-
-def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) -> None:
-    folder = tiny_model("gpt2", with_head=True)
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    opened = opened_module(model, tiny_models.byte_level_tokenizer())
-    for view in OF_WEIGHTS:
-        given = as_exported(worked_out(opened, view, Query(Head("decoder", 1), 2)))
-        assert_same_rows(given, exported(folder, view, "--head", "L1H2"), rel=1e-5, abs=1e-5)
 
 
 def check_ends(rows: list[dict[str, str]], side: str, tokens: Tensor, along: Tensor, top: int, *, known: int) -> None:
@@ -268,12 +229,12 @@ def turned_keys(model: Any, layer: int, distance: int) -> Tensor:
     return turned
 
 
-@pytest.mark.parametrize("distance", ["0", "5"])
-def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_model: TinyModel, distance: str) -> None:
-    folder = tiny_model("llama", with_head=True)
+def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_model: TinyModel) -> None:
+    folder, distance = tiny_model("llama", with_head=True), "5"
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     matrices = of_head(model, 1, "1")
-    matrices["K"] = turned_keys(model.model, 1, int(distance))[0]
+    turned = turned_keys(model.model, 1, int(distance))
+    matrices["K"] = turned[0]
     matrices["QK"] = matrices["Q"].T @ matrices["K"]
     expected = by_definition(matrices, torch.eye(32, dtype=torch.float64))
     (row,) = exported(folder, "circuits", "--head", "L1H1", "--distance", distance)
@@ -281,7 +242,6 @@ def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_mod
         assert float(row[name]) == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
     assert row["rank_qk"] == "8"
     plain = exported(folder, "circuits", "--head", "L1H1")[0]
-    assert (row["qk_symmetry"] == plain["qk_symmetry"]) == (distance == "0")
     assert {name: cell for name, cell in row.items() if "ov_" in name} == {
         name: cell for name, cell in plain.items() if "ov_" in name
     }
@@ -291,7 +251,6 @@ def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_mod
     table = exported(folder, "directions", "--head", "L1H1", "--matrix", "QK", "--distance", distance, "--top", "1")
     found = {int(each["index"]): float(each["singular_value"]) for each in table}
     np.testing.assert_allclose([found[index] for index in range(1, 9)], sigma[:8], rtol=1e-5)
-    turned = turned_keys(model.model, 1, int(distance))
     layer = sum(of_head(model, 1, str(head))["Q"].T @ turned[head // 2] for head in range(4))
     for name, circuit in (("L1H1", matrices["QK"]), ("all", layer)):
         rows = exported(folder, "spectrum", "--layer", "1", "--head", name, "--matrix", "QK", "--distance", distance)

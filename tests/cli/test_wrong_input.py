@@ -1,16 +1,18 @@
-"""Every mistake of a person has one clear line on standard error."""
+"""Every mistake of a person, and every file that does not fit, has one clear line on standard error."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui, refusal
+from tests.engine.checkpoints.test_adapters import adapter_of
+from tests.exporting import attn_tui, exported, refusal
 from tests.opening import with_config
 from tests.terminal import COMMAND, Terminal
 
@@ -140,3 +142,70 @@ def test_wrong_usage_says_what_is_wrong_and_where_to_read_on(words: list[str], s
     assert (done.returncode, done.stdout) == (2, "")
     assert f"Error: {said}" in done.stderr
     assert re.search("Try 'attn-tui( export)? --help' for help", done.stderr)
+
+
+def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
+    """Ask for the maps of a sentence."""
+    return folder, "attention", "--text", text
+
+
+def test_a_configuration_of_other_weights_is_refused(tiny_copy: TinyModel) -> None:
+    said = "its tensors do not have the shapes that config.json gives"
+    assert said in refusal(*attention(with_config(tiny_copy("llama"), vocab_size=100_000)))
+
+
+def test_a_token_number_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    assert "has no token" in refusal(*attention(folder, "5 99999999999999999999999"))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("config.json", {"num_attention_heads": {"a": 4}}, "config.json does not say how many heads there are"),
+        ("config.json", {"layer_types": 5}, "config.json has settings that attn-tui cannot read"),
+        ("config.json", {"hidden_act": {}}, "Validation error for field 'hidden_act'"),
+        ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer"),
+    ],
+)
+def test_a_field_of_another_type_is_named_with_its_file(
+    name: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
+) -> None:
+    assert said in refusal(*attention(with_config(tiny_copy("llama"), name, **settings)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "not readable JSON"),
+        (b"\xff\xfe", "not readable JSON"),
+        (b"[]", "holds no JSON object"),
+    ],
+    ids=["lists in lists", "bytes", "a list"],
+)
+def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    (folder / "config.json").write_bytes(content)
+    assert f"config.json {said}" in refusal(folder, "ranks").replace(" is ", " ")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [({"(": 8}, "which is not a regular expression"), (5, "has settings that attn-tui cannot read")],
+    ids=["no expression", "a number"],
+)
+def test_wrong_patterns_of_an_adapter_are_named(
+    patterns: object, said: str, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = adapter_of(tiny_model("llama"), tmp_path / "adapter", alpha_pattern=patterns)
+    assert said in refusal(folder, "ranks")
+
+
+def test_a_pattern_of_an_adapter_may_be_an_expression(tiny_model: TinyModel, tmp_path: Path) -> None:
+    tables = [
+        exported(adapter_of(tiny_model("llama"), tmp_path / name, **settings), "ranks", "--no-cache")
+        for name, settings in (("all", {"lora_alpha": 12}), ("own", {"alpha_pattern": {"(q|k)_proj": 12, ".*": 1}}))
+    ]
+    assert tables[0] == tables[1] != []
