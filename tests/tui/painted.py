@@ -207,7 +207,7 @@ def forget_lines(screen: Screen[object]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and wait until what they do is painted; nothing stale may be left."""
+    """Press keys, or none, and wait until all is painted; nothing stale may be left."""
     await pilot.press(*keys)
     await pilot.pause()
     assert isinstance(pilot.app, PaintedApp)

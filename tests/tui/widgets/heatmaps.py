@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from textual.pilot import Pilot
 
 from engine.values.attention import AttentionMap, MapName, PooledMap, VisibleKeys
-from tests.tui.painted import PaintedApp
+from tests.tui.painted import PaintedApp, press
 from tui.drawing import map_layout
 from tui.drawing.levels import Scale
 from tui.drawing.map_layout import axes_of
@@ -124,8 +124,7 @@ async def show(pilot: Pilot[None], shown: AttentionMap | None = None, scale: Sca
     app.draw(shown)
     if shown is not None and not app.moves:
         app.heatmap.move_to(0, 0)
-    await pilot.pause()
-    app.assert_nothing_is_stale()
+    await press(pilot)
 
 
 def rgb(style: str) -> tuple[int, ...]:

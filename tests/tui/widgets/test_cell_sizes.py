@@ -78,14 +78,14 @@ async def test_zooming_goes_from_half_lines_to_whole_lines_and_back() -> None:
         assert app.said == ["each cell is a single weight", "the whole map is in view"]
 
 
-@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (81, 24), (150, 45)])
-@pytest.mark.parametrize(
-    ("shape", "ascii_only"),
-    [((1, 1), False), ((3, 40), False), ((100, 100), False), ((300, 300), False), ((300, 300), True)],
-)
-async def test_any_map_is_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int], ascii_only: bool) -> None:
-    async with heatmap_of(attention(*shape), size=size, ascii=ascii_only) as (_, pilot):
-        await press(pilot, "G", "end", "k", "h", "gg", "j", "pagedown")
-        await press(pilot, FIT, ">", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
-        await resize(pilot, 60, 20)
-        await show(pilot, attention(*shape, seed=1), "log")
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (40, 8), (150, 45)])
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_any_map_is_walked_in_any_pane(size: tuple[int, int], ascii_only: bool) -> None:
+    async with heatmap_of(size=size, ascii=ascii_only) as (_, pilot):
+        for shape in ((1, 1), (3, 40), (300, 300)):
+            await show(pilot, attention(*shape), "linear")
+            await press(pilot, "G", "end", "k", "h", "gg", "j", "pagedown")
+            await press(pilot, FIT, ">", NUMBERS, "<", NUMBERS, "ctrl+right", FIT)
+            await resize(pilot, 60, 20)
+            await show(pilot, attention(*shape, seed=1), "log")
+            await resize(pilot, *size)

@@ -23,11 +23,8 @@ async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> Non
             "5┤│           ⠈⠉⠉⠑⠒⠒⠢⠤⠤⠤⢄⣀⣀⣀⡀",
             "0┤│                         ⠈⠉⠉⠉⠑⠒⠒⠒⠢⠤⠤",
         ]
-
-
-async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
     async with spectra_of([Curve("QK", np.array([8.0, 4.0, 0.5]), None, "rank 2/3")], size=(40, 2)) as (app, _):
-        assert app.picture.line(0).rstrip() == " QK  0.1…8 rank 2/3"
+        assert app.picture.line(0).rstrip() == " QK  0.1…8 rank 2/3", "with one row the numbers stand beside the name"
 
 
 @pytest.mark.parametrize(
@@ -44,8 +41,7 @@ async def test_chance_can_be_told_from_the_values_and_be_left_out(
         for _ in range(3):
             seen.append(dict(app.picture.cells))
             app.view.has_baseline = not app.view.has_baseline
-            await pilot.pause()
-            app.assert_nothing_is_stale()
+            await press(pilot)
         with_chance, without, again = seen
         changed = [cell for cell in with_chance if with_chance[cell] != without[cell]]
         assert len(changed) > 60
@@ -54,14 +50,14 @@ async def test_chance_can_be_told_from_the_values_and_be_left_out(
         assert app.text().replace("\n", "").isascii() == ascii_only
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 8), (56, 16), (80, 24), (154, 60)])
-@pytest.mark.parametrize("count", [1, 64, 2000])
-async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, int], count: int) -> None:
-    async with spectra_of(curves(count), size=size) as (app, pilot):
-        await press(pilot, "right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
+@pytest.mark.parametrize("size", [(1, 1), (40, 8), (56, 16), (154, 60)])
+async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, int]) -> None:
+    async with spectra_of(curves(), size=size) as (app, pilot):
+        for count in (1, 64, 2000):
+            await show(pilot, curves(count))
+            await press(pilot, "right", "end", "down", "down", "left", "pageup", "up", "home", *"jjjjjl")
+            assert app.view.matrix == "OV"
         await make_linear(pilot)
-        await show(pilot, curves(count, seed=1))
-        assert app.view.matrix == "OV"
 
 
 async def test_a_pane_too_small_for_six_plots_shows_the_selected_one() -> None:
@@ -168,16 +164,12 @@ async def spectra_of(
 
 async def show(pilot: Pilot[None], shown: Sequence[Curve]) -> None:
     """Show curves; nothing stale may be left of others."""
-    app = pilot.app
-    assert isinstance(app, SpectraApp)
-    app.view.show(shown)
-    await pilot.pause()
-    app.assert_nothing_is_stale()
+    assert isinstance(pilot.app, SpectraApp)
+    pilot.app.view.show(shown)
+    await press(pilot)
 
 
 async def make_linear(pilot: Pilot[None]) -> None:
     assert isinstance(pilot.app, SpectraApp)
     pilot.app.view.scale = "linear"
-    pilot.app.view._arrange()
-    await pilot.pause()
-    pilot.app.assert_nothing_is_stale()
+    await show(pilot, pilot.app.view._curves)
