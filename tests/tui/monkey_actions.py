@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 from textual import events
@@ -59,24 +58,25 @@ def send_key(app: App[Any], key: str) -> None:
     app._driver.send_message(key_event(key))
 
 
-async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
-    """Wait until everything is done or the program has been left; False where that takes too long."""
+async def come_to_rest(app: Explorer, pilot: Pilot[None]) -> bool:
+    """Wait until everything is done and drawn or the program has been left; False where that takes too long."""
     end, looks = time.monotonic() + PATIENCE, 0
     while not has_ended(app) and looks < LOOKS:
         is_told_more = bool(app.main.top_line.progress)  # of work that nobody awaits any more
         is_at_rest = rests(app) and not is_closing(app) and not is_told_more
         looks = looks + 1 if is_at_rest else 0
         await (wait_for_widgets(pilot) if is_at_rest else asyncio.sleep(LOOK))
-        draw()
+        for screen in (*app._background_screens, app.screen):
+            screen._on_timer_update()  # which the clock would do later
         if time.monotonic() > end:
             return False
     return True
 
 
-async def taken(app: Explorer, patience: float) -> bool:
+async def taken(app: Explorer) -> bool:
     """Wait until everything typed has been handled; False where that takes too long."""
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
-    end = time.monotonic() + patience
+    end = time.monotonic() + PATIENCE
     while app.message_queue_size and not has_ended(app):
         if time.monotonic() > end:
             return False

@@ -70,12 +70,3 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
 def is_closing(app: Explorer) -> bool:
     """Say whether a widget is being removed, such as a toast, after which Textual lays the screen out again."""
     return any(widget._pruning for widget in app.screen._compositor.visible_widgets)
-
-
-def styled_otherwise(app: Explorer) -> Iterator[str]:
-    """Report widgets whose style changes when all are styled again."""
-    for node in app.screen.walk_children(with_self=True):
-        before = node.styles.base.get_rules()
-        app.stylesheet.update_nodes([node])
-        if before != node.styles.base.get_rules():
-            yield f"{node!r} of {node.parent!r} was not styled for its classes, or those above it"
