@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from textual._compositor import Compositor, ReflowResult
-from textual.events import Resize
-from textual.geometry import Size
-from textual.widget import Widget
 
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, resize, settle, type_keys
+from tests.tui.explorer import explorer, press, resize, type_keys
 from tests.tui.painted import good_terminal
 from tests.tui.painted_explorer import painted_explorer, stale
 
@@ -22,52 +18,28 @@ WALK = (
 """Keys that change everything there is to change."""
 
 
-@pytest.mark.parametrize("size", [(80, 24), (154, 50)])
-async def test_nothing_is_stale(size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_stale(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
-    async with painted_explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
+    async with painted_explorer(tiny_model("llama"), size=(154, 50), text="the cat sat") as (app, pilot):
         app.main.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
         for key in WALK:
             await press(pilot, key)
             assert list(stale(app)) == [], key
         app.picture.cells.clear()  # a terminal may lose what it showed when it is resized
-        await resize(pilot, size[0] - 9, size[1] - 4)
+        await resize(pilot, 80, 24)
         assert list(stale(app)) == []
 
 
 TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
 
 
-@pytest.mark.parametrize("sizes", [((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))])
-async def test_a_maps_bars_are_placed_after_resizing(sizes: tuple[tuple[int, int], ...], tiny_model: TinyModel) -> None:
+async def test_a_maps_bars_are_placed_after_resizing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         await type_keys(pilot, "3", "z", "j", "j", "j")
-        for size in sizes:
-            await resize(pilot, *size)
-        canvas = app.views.attention.heatmap
-        assert canvas.show_vertical_scrollbar
-        assert canvas.vertical_scrollbar.position == canvas.scroll_y
-        assert canvas.horizontal_scrollbar.position == canvas.scroll_x
-
-
-@pytest.mark.parametrize("opening", [(), ("question_mark",), ("ctrl+p",)])
-async def test_two_sizes_in_a_row_come_to_rest(opening: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    layouts: list[Size] = []
-    lay_out = Compositor.reflow
-
-    def count(self: Compositor, parent: Widget, size: Size) -> ReflowResult:
-        layouts.append(size)
-        assert len(layouts) < 100, "no other message would ever be handled"
-        return lay_out(self, parent, size)
-
-    async with explorer("demo") as (app, pilot):
-        await press(pilot, *opening)
-        monkeypatch.setattr(Compositor, "reflow", count)
-        screen, before, after = app.screen, Size(60, 20), Size(130, 40)
-        app._size = after
-        for size in (before, after):
-            screen.post_message(Resize(size, size))
-            screen.call_later(lambda: None)
-        await settle(pilot)
-        assert screen.size == after
-        assert before not in layouts
+        for sizes in (((40, 12), (20, 6), (80, 24)), ((40, 12), (200, 60), (80, 24))):
+            for size in sizes:
+                await resize(pilot, *size)
+            canvas = app.views.attention.heatmap
+            assert canvas.show_vertical_scrollbar
+            assert canvas.vertical_scrollbar.position == canvas.scroll_y
+            assert canvas.horizontal_scrollbar.position == canvas.scroll_x

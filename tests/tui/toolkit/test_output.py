@@ -1,8 +1,9 @@
-"""Of every update only the cells that differ are sent, and the terminal shows the same picture as if all were."""
+"""What a terminal is sent: of an update only the cells that differ, in the colours that it has."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from random import Random
 from typing import Literal
 from unicodedata import category
@@ -92,13 +93,41 @@ async def test_keys_send_few_bytes_and_an_idle_screen_none(
     async with painted_explorer(size=size, text=TWICE, head="L0H0") as (app, pilot):
         for lead, keys, most in (("1", "lll", 2000), ("3", "khk", 2000), ("T", "hk", 2000), ("w", "ljl][", of_a_head)):
             await press(pilot, lead)
-            await asyncio.sleep(2 * UPDATE_PERIOD)  # until it has been sent, too
+            await asyncio.sleep(UPDATE_PERIOD)  # until it has been sent, too
             for key in keys:
                 app.written = 0
                 await press(pilot, key)
-                await asyncio.sleep(2 * UPDATE_PERIOD)
+                await asyncio.sleep(UPDATE_PERIOD)
                 assert 0 < app.written < most, (lead, key)
         app.written = 0
         app.refresh()
         await asyncio.sleep(0.2)
         assert app.written == 0
+
+
+COLOUR = re.compile(r"(?P<rgb>[34]8;2(?:;\d+){3})|(?P<palette>[34]8;5;\d+)|(?P<named>\b(?:3|4|9|10)[0-7]\b)")
+"""The codes of a colour, by kind: exact, of 256, or one of the sixteen that have names."""
+
+MODES = {
+    "truecolor": ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, {"rgb"}),
+    "256": ({"TERM": "xterm-256color", "COLORTERM": ""}, {"palette"}),
+    "16": ({"TERM": "xterm", "COLORTERM": ""}, {"named"}),
+    "none": ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, set[str]()),
+}
+"""What the environment says, and the kinds of colours that may be used then."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_view_has_the_terminals_colours_or_signs(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    environment, expected = MODES[mode]
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    seen = set[tuple[str, str]]()
+    async with painted_explorer(size=(100, 30), text="the cat sat on the mat", head="L1H2") as (app, pilot):
+        for key in "3]w1":
+            await press(pilot, key)
+            seen.update(app.picture.cells.values())
+    has_signs = not set("░▒▓").isdisjoint(character for character, _ in seen)
+    assert has_signs == (mode in ("none", "16")), "they tell levels apart where there are no colours"
+    assert {colour.lastgroup for _, style in seen for colour in COLOUR.finditer(style)} == expected
