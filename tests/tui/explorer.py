@@ -15,10 +15,11 @@ from time import monotonic
 from typing import TypeVar
 
 from textual.app import App
-from textual.events import Key, MouseDown, MouseEvent, MouseUp
+from textual.events import Key, MouseDown, MouseUp
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.widgets import Input
 
 from engine.service.engine import Engine
 from engine.values.attention import PooledMap
@@ -34,7 +35,7 @@ from tui.views.pane import Pane
 from tui.views.table_view import TablePane
 from tui.widgets.line import Line
 
-LOOK = 0.01
+LOOK = 0.004
 """Seconds between two looks at whether the engine has answered."""
 
 PATIENCE = 60.0
@@ -55,7 +56,7 @@ async def settle(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, Explorer)
     end = monotonic() + PATIENCE
-    await pilot.pause(LOOK)
+    await pilot.pause()
     while True:
         if rests(app):
             before = count_paintings()
@@ -85,17 +86,14 @@ def rests(app: Explorer) -> bool:
     Textual delays the layout after a command of the palette and after a resize, and the explorer asks for some things
     only a moment after the last key.
     """
-    is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
-    return (
-        bool(app.failure)
-        or app.unexpected_error is not None
-        or (app.main.is_ready and is_idle(app) and not is_laid_out_late and (app._exit or not is_about_to_ask(app)))
-    )
-
-
-def is_idle(app: Explorer) -> bool:
-    """Say whether a model is open, and the engine has answered everything."""
-    return is_swept(app) and is_drawn(app) and all(worker.is_finished for worker in app.workers)
+    if app.failure or app.unexpected_error is not None:
+        return True
+    is_idle = app.main.is_ready and is_swept(app) and is_drawn(app) and all(each.is_finished for each in app.workers)
+    if app._exit or not is_idle:
+        return is_idle
+    is_laid_out_late = app._batch_count > 0 or app._resize_timer is not None
+    is_about_to_ask = app.main.sentence_input.pause is not None or app.views.overview._moving is not None
+    return not is_laid_out_late and not is_about_to_ask
 
 
 def is_swept(app: Explorer) -> bool:
@@ -109,11 +107,6 @@ def is_drawn(app: Explorer) -> bool:
     stores = app.main.stores
     is_answered = stores is None or not (stores.spectra._measuring or any(each._asked for each in stores.every))
     return is_answered and not app.views._is_to_draw
-
-
-def is_about_to_ask(app: Explorer) -> bool:
-    """Say whether the typed text is about to be tokenised, or the head under the cursor about to be selected."""
-    return app.main.sentence_input.pause is not None or app.views.overview._moving is not None
 
 
 def waited_for(app: Explorer) -> str:
@@ -138,18 +131,19 @@ def key_event(key: str) -> Key:
 
 
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:
-    """Type keys, each once the previous one has been handled and, if the engine is quick, answered.
+    """Type keys, each once the previous one has been handled and, but for text, if the engine is quick, answered.
 
     `Pilot.press` would wait until the processor is idle: a second for each key while the engine works.
     """
     for key in keys:
+        is_text = len(key) == 1 and isinstance(pilot.app.focused, Input)
         event = key_event(key)
         event.time += next(SECONDS)
         pilot.app.post_message(event)
         await _arrival(pilot.app)
-        for _ in range(HOPS):
+        for _ in range(1 if is_text else HOPS):
             await pilot.pause(0)
-        app, end = pilot.app, monotonic() + GRACE
+        app, end = pilot.app, monotonic() + (0 if is_text else GRACE)
         while isinstance(app, Explorer) and app.main.is_ready and not is_drawn(app) and monotonic() < end:
             await asyncio.sleep(LOOK)
 
@@ -166,15 +160,10 @@ async def press_slowly(pilot: Pilot[None], *keys: str) -> None:
         await press(pilot, key)
 
 
-def mouse_event(kind: type[MouseEvent], x: int, y: int) -> MouseEvent:
-    """Make an event of the mouse's left button, without other keys."""
-    return kind(None, x, y, 0, 0, 1, False, False, False, x, y)
-
-
 async def click(pilot: Pilot[None], x: int, y: int) -> None:
     """Click as a terminal tells of it, and wait for all that follows."""
     for kind in (MouseDown, MouseUp):
-        pilot.app.post_message(mouse_event(kind, x, y))
+        pilot.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
     await settle(pilot)
 
 
@@ -230,15 +219,6 @@ async def resize(pilot: Pilot[None], width: int, height: int) -> None:
     """Change the terminal's size, and wait until everything is drawn."""
     await pilot.resize_terminal(width, height)
     await settle(pilot)
-
-
-async def command(pilot: Pilot[None], text: str) -> None:
-    """Enter a text after the colon."""
-    assert isinstance(pilot.app, Explorer)
-    await pilot.press("colon")
-    line = pilot.app.main.prompt.input
-    line.value, line.cursor_position = text, len(text)
-    await press(pilot, "enter")
 
 
 async def filter_table(pilot: Pilot[None], text: str) -> None:
@@ -322,11 +302,6 @@ def outline_of(app: Explorer) -> ModelOutline:
 def shown(line: Line) -> str:
     """Give the text of a title or readout line."""
     return line.shown.plain
-
-
-def titled(line: Line) -> str:
-    """Give the text of a table's title, without the number of columns to the right."""
-    return shown(line).partition("  →")[0]
 
 
 def screen_text(app: App[None]) -> str:

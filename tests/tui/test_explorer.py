@@ -6,25 +6,12 @@ import math
 
 import pytest
 
+from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import edited_weights
-from tests.tui.explorer import (
-    explorer,
-    press,
-    resize,
-    screen_text,
-    see,
-    settle,
-    shown,
-    shown_map,
-    type_keys,
-    until,
-    words,
-)
+from tests.tui.explorer import explorer, press, resize, screen_text, see, settle, shown, type_keys, until, words
 from tui.toolkit.keys import MOVES, MOVING_KEYS, PAIRS, is_bound
-
-TEXT = "the cat sat on the mat"
 
 WALKS = (
     ("down", "L0H1"), ("j j k", "L0H1"), ("h", "L0"), ("left left left", "None"), ("h h l l j", "L0H1"),
@@ -81,20 +68,25 @@ async def test_on_a_terminal_that_is_too_small_only_the_message_is_drawn_and_no_
         await see(pilot, "escape", "j", selected="L0H1", no_text="needs a terminal")
 
 
-@pytest.mark.parametrize("leave", [("q",), ("question_mark", "ctrl+q")])
-async def test_q_closes_what_lies_over_the_views_and_then_leaves(leave: tuple[str, ...]) -> None:
-    async with explorer("demo") as (app, pilot):
-        for key in ("question_mark", "S", "e", "unbound:app.check"):
-            await type_keys(pilot, key)
-            assert len(app.screen_stack) == 2, key
-            await type_keys(pilot, "q")
-            assert len(app.screen_stack) == 1, key
-        await press(pilot, *leave)
+async def test_over_the_views_question_mark_lists_a_menus_keys_q_closes_it_and_ctrl_q_leaves(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
+        for keys, said in (("e", "Previous, next format"), ("S", "Forget it"), ("B tab", "To the field")):
+            await press(pilot, *keys.split())
+            menu = app.screen
+            await see(pilot, "?", text=said)
+            await see(pilot, text="in this menu")
+            await press(pilot, "q")
+            assert app.screen is menu, keys
+            await press(pilot, "q")
+            assert len(app.screen_stack) == 1, keys
+        await press(pilot, "question_mark", "ctrl+q")
         assert not app.is_running
 
 
-async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), size=(100, 120)) as (app, pilot):
+async def test_help_lists_every_key_that_works_and_explains_the_marks_of_a_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L0H0", size=(100, 120)) as (app, pilot):
         active = [each.binding for each in app.screen.active_bindings.values() if each.binding.id is not None]
         bound = {each.id: each.description for each in active if is_bound(each)}
         pairs = [pair for pair in PAIRS if bound.keys() >= {*pair}]
@@ -109,8 +101,12 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
         assert {said for name, said in bound.items() if name not in paired | moving and said not in text} == set()
         by_name = {each.description for each in active} - {*bound.values()}
         assert {said for said in by_name if said in text} == set(), "what has no key is in the list of commands"
+        marks = text.partition("marks of this head")[2]
+        assert all(part in marks for part in ("b_Q and b_K add terms to", "scores that QK", "leaves out"))
         await press(pilot, "escape")
-        assert app.screen is app.screen_stack[0]
+        await resize(pilot, 160, 50)
+        await see(pilot, text="query/key bias")
+        await see(pilot, "unbound:app.tree", "g", "g", selected="None", text="b_Q and b_K add terms")
 
 
 async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
@@ -119,24 +115,24 @@ async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
         await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
         await see(pilot, text="decoder L1")
         await see(pilot, text="verified with query/key norm")
-        await press(pilot, "escape")
+        await press(pilot, "q")
         assert app.screen is app.screen_stack[0]
 
 
-async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, pilot):
-        await see(pilot, "3", text="[│b│o│l│d│]│x│[│/│")
-        assert "".join(shown_map(app).query_tokens) == "[bold]x[/bold] [/] [red"
-        await see(pilot, "i", text="[bold]x[/bold] [/] [red")
+async def test_a_broken_layer_or_an_error_of_the_engine_is_one_views_answer_and_the_others_work(
+    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **named: object) -> None:
+        raise ZeroDivisionError("on purpose")
 
-
-async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy: TinyModel) -> None:
+    monkeypatch.setattr(OpenModel, "read", broken)
     folder = tiny_copy("llama")
     with edited_weights(folder) as tensors:
         tensors["layers.0.self_attn.v_proj.weight"][1, 1] = math.inf
-    async with explorer(folder, head="L0H0") as (app, pilot):
+    async with explorer(folder, head="L0H0", text="the cat") as (app, pilot):
         assert "v_proj.weight holds 1 NaN or infinite" in words(app)
-        await press(pilot, "right_curly_bracket")
+        await see(pilot, "3", text="ZeroDivisionError")
+        await press(pilot, "1", "right_curly_bracket")
         assert "σ" in shown(app.views.spectra.readout_line)
 
 

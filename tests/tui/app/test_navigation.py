@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
+from tests.exporting import as_exported, written
 from tests.tui.explorer import active_table, explorer, press, see, title
 from tui.state.places import find, parse_place
 
@@ -79,20 +83,22 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
 
 
 async def test_the_prompt_goes_anywhere_fast_keys_follow_and_gg_leads_to_the_first_line(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+    async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
         await see(pilot, "colon", *"L1H3", "enter", selected="L1H3", view="spectra", focus="tree")
         assert not app.main.prompt.display
-        await press(pilot, "colon", *"ran", "tab")
-        assert app.main.prompt.input.value == "ranks"
-        await see(pilot, "enter", selected="L1H3", view="ranks")
+        await see(pilot, "colon", *"ran", "tab", "enter", selected="L1H3", view="ranks")
         await see(pilot, "colon", *"h0", "enter", "{", selected="L0H0", view="ranks", focus="view")
         await see(pilot, "colon", *"7.7", "enter", text="no attention in layer 7", focus="prompt")
         await see(pilot, "escape", focus="view")
         await see(pilot, "j", "j", "g", "g", selected="L0H0", view="ranks")
         await see(pilot, "unbound:app.tree", "G", "g", "g", selected="None", view="ranks")
         await see(pilot, "enter", "colon", *"1.1", "enter", selected="L1H1")  # which closes the whole tree first
-        await see(pilot, "colon", *"weights", "enter", view="weights")
-        await see(pilot, "unbound:app.tree", "i", "g", "g", selected="L1H1")
+        await press(pilot, "P")
+        for view in ("overview", "text", "maps", "spectra", "compare", "weights"):
+            await see(pilot, "colon", *view, "enter", view=view)
+        await see(pilot, "colon", text="L1H3  1.3  h3")
+        await see(pilot, *"nonsense", "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
+        await see(pilot, "escape", "unbound:app.tree", "i", "ctrl+u", "g", "g", selected="L1H1")
         assert app.main.sentence_input.value == "gg"
 
 
@@ -130,18 +136,6 @@ async def test_back_and_forward_restore_head_and_view(tiny_model: TinyModel) -> 
         await see(pilot, "L", selected=fed, view="ranks")
 
 
-async def test_the_prompt_knows_every_view_by_its_name(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text="the cat", head="L1H2") as (app, pilot):
-        await press(pilot, "P")
-        for view in ("overview", "text", "maps", "spectra", "compare"):
-            await see(pilot, "colon", *view, "enter", view=view)
-        await see(pilot, "colon", text="L1H3  1.3  h3")
-        await see(pilot, *"nonsense", "enter", text="no such head, view or command; ^p: all commands, ?: keys ")
-        await press(pilot, "escape", "ctrl+p", *"5.3")
-        await app.workers.wait_for_complete()
-        await see(pilot, text="no attention in layer 5; decoder has it in 2 layers")
-
-
 async def test_escape_removes_a_filter_and_goes_from_a_large_map_to_the_small_maps_and_then_to_the_tree(
     tiny_model: TinyModel,
 ) -> None:
@@ -156,11 +150,15 @@ async def test_escape_removes_a_filter_and_goes_from_a_large_map_to_the_small_ma
         await see(pilot, "3", "escape", view="attention", focus="tree")  # it was not opened from the small maps now
 
 
-async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> None:
+async def test_x_explains_a_cell_of_the_map_enter_on_a_term_goes_to_it_and_escape_back(folder: Path) -> None:
     async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
         await press(pilot, "3")
-        await press(pilot, "gg", "home", "down", "down", "a", "x")
+        await see(
+            pilot, "gg", "home", "down", "down", "a", "x", title="explain L1H0 not the mean: q 2 k 0", readout="sum "
+        )
         pane = active_table(app)
+        await press(pilot, "e", "v")
+        assert written(folder, "*L1H0-explain.csv") == as_exported(pane.table_on_screen())
         await see(pilot, "down", "down", text="⏎ Its cell")
         await see(pilot, "enter", selected="L1H0", view="attention", focus="view", text="esc Terms")
         assert title(app).startswith("attention L1H0"), "and not the mean that was on screen"
@@ -168,7 +166,9 @@ async def test_enter_on_a_term_goes_to_its_cell_of_the_map_and_escape_back() -> 
         await see(pilot, "escape", view="explain", focus="view")
         assert pane.grid.cursor[0] == 2
         await see(pilot, "escape", view="attention", no_text="esc Terms")
-        await see(pilot, "escape", focus="tree")
+        await see(pilot, "down", "x", view="explain")
+        assert re.match(r"explain L1H0 q(uery)? 3 ", title(app))
+        await see(pilot, "escape", "escape", focus="tree")
 
 
 async def test_back_is_offered_with_a_history_alone_and_gives_the_keys_to_the_view_that_had_them(

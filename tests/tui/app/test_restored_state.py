@@ -43,28 +43,23 @@ async def test_what_a_session_left_is_restored_if_the_model_has_it(tiny_copy: Ti
         await see(pilot, selected="L0H0", view="overview", pinned="L0H1", text="H1*")
 
 
-async def test_heads_off_filters_and_sort_orders_are_not_restored(tiny_model: TinyModel) -> None:
-    model = tiny_model("gpt2", with_head=True)
-    async with restoring(model) as (app, pilot):
-        await see(pilot, "space", "w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o", off="L0H0")
-        await app.action_quit()
-    async with restoring(model) as (app, pilot):
-        await see(pilot, view="heads", off="")
-        assert active_table(app).current_filter is None
-        assert list(active_table(app).grid.order) == list(range(8))
-
-
-async def test_head_view_sentence_measure_and_epsilon_are_restored(tiny_model: TinyModel) -> None:
+async def test_head_view_sentence_measure_and_epsilon_are_restored_but_no_heads_off_filter_or_sort_order(
+    tiny_model: TinyModel,
+) -> None:
     model = tiny_model("llama")
     async with restoring(model) as (app, pilot):
-        await press(pilot, "i", "ctrl+u", *"a cat", "enter")
-        await press(pilot, "right_curly_bracket", "right_square_bracket", "m", "plus", "4")
+        await see(pilot, "i", "ctrl+u", *"a cat", "enter", "}", "]", "m", "plus", "space", off="L1H1")
+        await press(pilot, "w", "w", *"/head = 1", "enter", *"ll", "o", "4")
+        left = str(app.session.shown.selected)
         await app.action_quit()
     async with restoring(model) as (app, pilot):
-        await see(pilot, selected="L1H1", view="circuits")
+        await see(pilot, selected=left, view="circuits", off="")
         assert app.main.sentence_input.value == app.session.shown.sentence == "a cat"
         await press(pilot, "2")
         assert "participation ratio (energy ε 0.02)" in title(app)
+        await press(pilot, "w", "w")
+        assert active_table(app).current_filter is None
+        assert list(active_table(app).grid.order) == list(range(8))
         await app.action_quit()
     async with restoring(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False) as (app, pilot):
         await see(pilot, selected="L0H2")

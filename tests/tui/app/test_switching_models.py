@@ -56,7 +56,7 @@ async def change_to(pilot: Pilot[None], model: Path | str) -> None:
     await settle(pilot)
 
 
-async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
+async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel, tmp_path: Path) -> None:
     first, second = tiny_model("llama"), tiny_model("bert")
     async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
         await see(pilot, "space", "4", view="circuits", off="L0H0")
@@ -69,6 +69,12 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         assert app.views.attention.heatmap.pooled is not None, "the same sentence is read again"
         assert shown_map(app).query_tokens[0] == "[CLS]"
         await see(pilot, "1", "right_curly_bracket", title="spectra L1H0")
+        before = screen_text(app)
+        await choose(pilot, tmp_path)
+        await until(pilot, lambda: "has no config.json" in words(app))
+        await press(pilot, "escape", "escape")  # what is typed goes, then the screen
+        assert screen_text(app) == before, "a model that does not open leaves the present one"
+        await see(pilot, "right_square_bracket", title="spectra L1H1")
 
 
 async def test_a_sentence_that_was_typed_is_read_again_and_the_opening_sentence_only_by_a_small_model(
@@ -96,18 +102,6 @@ async def test_a_reopened_model_has_its_own_measure_and_epsilon(tiny_model: Tiny
         await change_to(pilot, first)
         assert "spectral norm (energy ε 0.02)" in title(app)
         assert app.session.shown.overview == "qk_spectral_norm"
-
-
-async def test_a_model_that_does_not_open_leaves_the_present_one_as_it_was(tmp_path: Path) -> None:
-    async with explorer("demo", text=TEXT) as (app, pilot):
-        await press(pilot, "j", "3")
-        before = screen_text(app)
-        await choose(pilot, tmp_path)
-        await until(pilot, lambda: "has no config.json" in words(app))
-        await type_keys(pilot, "escape", "escape")  # what is typed goes, then the screen
-        await settle(pilot)
-        assert screen_text(app) == before
-        await see(pilot, "right_square_bracket", title="attention L0H2")
 
 
 def has_opened(app: Explorer, model_type: str) -> bool:

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from tests.conftest import TinyModel
 from tests.terminal import COMMAND, Terminal
-from tests.tui.explorer import explorer, notices, press, screen_text, type_keys, until
+from tests.tui.explorer import explorer, notices, press, resize, screen_text, type_keys, until
 from tests.tui.painted import good_terminal
 from tui.app.start import Start
 from tui.drawing.ramps import level_styles, lightness, ramp
@@ -80,19 +80,19 @@ def test_any_eye_tells_the_colour_blind_palettes_levels_apart(kind: str, theme: 
         assert orange[0] - orange[2] > 0.1
 
 
-@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
-async def test_ascii_is_ascii_in_every_view(
-    size: tuple[int, int], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ascii_is_ascii_in_every_view(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     good_terminal(monkeypatch)
     model, text = tiny_model("llama", with_head=True), "caf\u00e9 \u2192 \u65e5\u672c"
-    async with explorer(model, text=text, ascii_only=True, size=size) as (app, pilot):
-        for key in (*"123", "x", *"4578TAwP]PCCCizz", "?", "escape", "unbound:app.check"):
-            await press(pilot, key)
-            assert app.views.active.region.area
-            strange = {character for character in screen_text(app) if not character.isascii()}
-            assert strange == set(), key
-        assert ("+---" in screen_text(app)) == (size == (160, 50)), "the frame around the checks"
+    async with explorer(model, text=text, ascii_only=True) as (app, pilot):
+        for size, keys in (((40, 12), "123T8Aw"), ((160, 50), "123x4578TAwP]PCCCizz")):
+            await resize(pilot, *size)
+            for key in (*keys, "escape", "?", "escape"):
+                await press(pilot, key)
+                assert app.views.active.region.area
+                strange = {character for character in screen_text(app) if not character.isascii()}
+                assert strange == set(), (size, key)
+        await press(pilot, "unbound:app.check")
+        assert "+---" in screen_text(app), "the frame around the checks"
         inputs = app.screen_stack[0].query(Input)
         assert len(inputs) > 1
         assert not any(each.cursor_blink for each in inputs)

@@ -138,21 +138,15 @@ async def test_pictures_show_the_view_without_what_lies_over_it(tiny_model: Tiny
         for key in ("s", "S"):
             app.notify("a notice over the view", timeout=60)
             await press(pilot, "e", key)
+        for ending, begin in (("csv", b"stack,layer,"), ("jsonl", b"{"), ("svg", b"<svg"), ("npz", b"PK")):
+            await press(pilot, "e", "tab", "ctrl+u", *f"b.{ending}", "enter")
+            assert (folder / f"b.{ending}").read_bytes().startswith(begin), "a typed name's ending is its format"
     assert "stable rank" in "\n".join(lines)
     for pattern, expected in (("*-ranks.svg", "\n".join(lines)), ("*-screen.svg", whole)):
         root = ElementTree.parse(next(folder.glob(pattern))).getroot()
         found = "".join("".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text"))
         assert "".join(found.split()) == "".join(expected.split())
         assert "http" not in ElementTree.tostring(root, encoding="unicode").replace("http://www.w3.org/2000/svg", "")
-
-
-async def test_the_ending_of_a_typed_name_chooses_the_format(tiny_model: TinyModel, folder: Path) -> None:
-    begins = {"csv": b"stack,layer,", "jsonl": b"{", "svg": b"<svg", "npz": b"PK"}
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (_, pilot):
-        await press(pilot, "2", "e", "s")
-        for ending, begin in begins.items():
-            await press(pilot, "e", "tab", "ctrl+u", *f"b.{ending}", "enter")
-            assert (folder / f"b.{ending}").read_bytes().startswith(begin), "also after a picture"
 
 
 async def test_an_empty_view_is_not_written(tiny_model: TinyModel, folder: Path) -> None:

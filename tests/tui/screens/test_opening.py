@@ -149,7 +149,7 @@ async def test_recent_models_come_first_and_say_if_gone(hub: FakeHub, tiny_model
     assert recent_file().read_bytes() == before
 
 
-async def test_a_full_name_is_opened_and_a_fragment_searches(
+async def test_names_paths_and_addresses_are_opened_and_a_fragment_searches(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("org/gpt2-xl", "org/gpt2-medium", "distilbert"):
@@ -162,7 +162,13 @@ async def test_a_full_name_is_opened_and_a_fragment_searches(
         "medium": "org/gpt2-medium", "tilb": "tilb", "ber": "distilbert", "bert": "bert", "dem": "demo",
         "org/mine": "org/mine", "org/": "org/", "./org/mi": "./org/mi",
     }  # fmt: skip
-    async with opening_screen() as (app, pilot, screen):
+    folder = tiny_model("gpt2")
+    pasted = {
+        f'"{folder}"': f"opens {folder}", f"file://{folder}": f"opens {folder}",
+        "https://huggingface.co/org/gpt2-xl": "Enter opens org/gpt2-xl",
+        "hf.co/no/tiny/tree/main": "no/tiny is not listed",
+    }  # fmt: skip
+    async with opening_screen((200, 24)) as (app, pilot, screen):
         for typed, opened in meant.items():
             screen.field.value = typed
             await until_chosen(pilot, screen, opened)
@@ -174,14 +180,27 @@ async def test_a_full_name_is_opened_and_a_fragment_searches(
         await type_keys(pilot, "down", "ctrl+p", "ctrl+n")
         await until_shown(pilot, "Enter opens org/gpt2-medium")
         assert screen.list.name_chosen == "org/gpt2-medium"
+        for typed, said in pasted.items():
+            await put(pilot, screen, typed, said)
+        screen.field.value = f"'{folder}/'"
+        await until_chosen(pilot, screen, f"{folder}/")
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
 
 
-async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: FakeHub, tiny_model: TinyModel) -> None:
-    async with opening_screen((40, 12)) as (app, pilot, _):
+async def test_an_empty_cache_says_so_escape_clears_and_leaves_and_columns_stand_below_their_names(
+    hub: FakeHub, tiny_model: TinyModel
+) -> None:
+    async with opening_screen((40, 12)) as (app, pilot, screen):
         await until_shown(pilot, "the Hub cache is empty; type an id, such as gpt2")
-        assert "the Hub cache is empty" in screen_text(app)
+        await until(pilot, lambda: "esc Leave" in foot(app))
         await type_keys(pilot, "d")
-        await until(pilot, lambda: "the Hub cache is empty" not in screen_text(app))
+        await until(pilot, lambda: "the Hub cache is empty" not in screen_text(app) and "esc Clear" in foot(app))
+        await type_keys(pilot, "escape")
+        assert screen.field.value == ""
+        await until(pilot, lambda: "esc Leave" in foot(app))
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: app._exit)
     hub.add("org/tiny", tiny_model("gpt2"))
     locate("org/tiny")
     async with opening_screen() as (app, pilot, _):
@@ -195,45 +214,11 @@ async def test_an_empty_cache_says_so_and_columns_stand_below_their_names(hub: F
             assert heading.index("type") == row.index("gpt2")
 
 
-async def test_pasted_paths_and_addresses_are_opened(hub: FakeHub, tiny_model: TinyModel) -> None:
-    hub.add("org/tiny", tiny_model("gpt2"))
-    locate("org/tiny")
-    folder = tiny_model("gpt2")
-    pasted = {
-        f'"{folder}"': f"opens {folder}", f"file://{folder}": f"opens {folder}",
-        "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not listed",
-    }  # fmt: skip
-    async with opening_screen((200, 24)) as (app, pilot, screen):
-        for typed, said in pasted.items():
-            await put(pilot, screen, typed, said)
-        screen.field.value = f"'{folder}/'"
-        await until_chosen(pilot, screen, f"{folder}/")
-        await type_keys(pilot, "enter")
-        await until(pilot, lambda: app.main.is_ready and app.main.stores is not None)
-
-
-async def test_escape_clears_the_field_then_leaves_and_the_foot_says_which() -> None:
-    async with opening_screen() as (app, pilot, screen):
-        await until(pilot, lambda: "esc Leave" in foot(app))
-        await type_keys(pilot, *"zzz")
-        await until(pilot, lambda: "esc Clear" in foot(app))
-        await type_keys(pilot, "escape")
-        assert screen.field.value == ""
-        await until(pilot, lambda: "esc Leave" in foot(app))
-        await type_keys(pilot, "escape")
-        await until(pilot, lambda: app._exit)
-
-
-@pytest.mark.parametrize("content", ["{", "[1, {}, null]", '[{"name": 3}, {"name": " "}]'])
-def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> None:
+def test_a_damaged_list_is_written_anew_and_a_list_is_short_and_has_every_model_once() -> None:
     recent_file().parent.mkdir(parents=True)
-    recent_file().write_text(content)
-    assert recent_models() == ()
-    remember_model(outline("a"))
-    assert [model.name for model in recent_models()] == ["a"]
-
-
-def test_the_list_is_short_and_has_every_model_once() -> None:
+    for content in ("{", "[1, {}, null]", '[{"name": 3}, {"name": " "}]'):
+        recent_file().write_text(content)
+        assert recent_models() == (), content
     for number in range(MOST_MODELS + 5):
         remember_model(outline(f"m{number}"))
     remember_model(outline("m20"))

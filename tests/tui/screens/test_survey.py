@@ -59,7 +59,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
         await pilot.pause()
 
 
-async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey: SurveyFolder) -> None:
+async def test_keys_and_names_go_through_steps_layers_heads_measures_and_models(survey: SurveyFolder) -> None:
     async with explorer_of(survey) as (app, pilot):
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
         await press(pilot, "left")
@@ -70,6 +70,18 @@ async def test_arrows_and_brackets_go_through_steps_layers_and_heads(survey: Sur
         assert readout(MODELS[0], 0, 0, 1) in screen_text(app)
         await press(pilot, "tab", "up", "end")
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
+        for typed, said in (
+            ("L1H1", readout(MODELS[0], 100, 1, 1)),
+            ("12", readout(MODELS[0], 10, 1, 1)),
+            ("two", readout(MODELS[1], 10, 1, 1)),
+            ("qk_stable_rank", "step 10 · L1H1 11 · chance 6"),
+        ):
+            await press(pilot, "colon", *typed, "enter")
+            await until_shown(pilot, said)
+        await press(pilot, "colon", *"L7", "enter")
+        assert "no L7; give a head (L1H0), step, measure or model" in screen_text(app)
+        await press(pilot, "escape", "m")
+        await until(pilot, lambda: "ov_stable_rank" in screen_text(app) and "chance 1 " in screen_text(app))
 
 
 async def test_it_begins_at_the_head_of_the_command_line(survey: SurveyFolder) -> None:
@@ -89,22 +101,6 @@ async def test_a_head_says_since_which_step_it_has_its_label_for_good(survey: Su
         assert "no head has that name or label" in screen_text(app)
         await press(pilot, "escape")
         assert "curve L1H0" in screen_text(app)
-
-
-async def test_a_colon_goes_to_heads_steps_measures_and_models(survey: SurveyFolder) -> None:
-    async with explorer_of(survey) as (app, pilot):
-        for typed, said in (
-            ("L1H1", readout(MODELS[0], 100, 1, 1)),
-            ("12", readout(MODELS[0], 10, 1, 1)),
-            ("two", readout(MODELS[1], 10, 1, 1)),
-            ("qk_stable_rank", "step 10 · L1H1 11 · chance 6"),
-        ):
-            await press(pilot, "colon", *typed, "enter")
-            await until_shown(pilot, said)
-        await press(pilot, "colon", *"L7", "enter")
-        assert "no L7; give a head (L1H0), step, measure or model" in screen_text(app)
-        await press(pilot, "escape", "m")
-        await until(pilot, lambda: "ov_stable_rank" in screen_text(app) and "chance 1 " in screen_text(app))
 
 
 async def test_the_same_head_of_all_models_is_drawn_with_signs(survey: SurveyFolder) -> None:
@@ -170,7 +166,7 @@ async def test_an_empty_survey_is_waited_for_and_new_checkpoints_appear(
         assert readout(MODELS[0], 100, 0, 0) in screen_text(app)
 
 
-async def test_the_measure_is_written_and_a_curve_copied(survey: SurveyFolder, folder: Path) -> None:
+async def test_a_measure_is_written_a_curve_copied_and_a_head_opened(survey: SurveyFolder, folder: Path) -> None:
     async with explorer_of(survey) as (app, pilot):
         await press(pilot, "e")
         await until(pilot, (folder / "induction.csv").exists)
@@ -183,10 +179,6 @@ async def test_the_measure_is_written_and_a_curve_copied(survey: SurveyFolder, f
         assert app.clipboard == "\n".join(f"{step}\t{value(MODELS[0], step, 0, 0)!r}" for step in STEPS)
         await press(pilot, "y")
         assert app.clipboard == repr(value(MODELS[0], 100, 0, 0))
-
-
-async def test_enter_opens_the_checkpoint_at_the_head(survey: SurveyFolder) -> None:
-    async with explorer_of(survey) as (app, pilot):
         opened: list[list[str]] = []
         app.open_explorer = opened.append  # type: ignore[method-assign, assignment]  # no terminal to give away
         await press(pilot, "down", "left", "enter")

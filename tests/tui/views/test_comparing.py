@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from textual.pilot import Pilot
 
 from engine.analysis.ranks import spectrum_table
 from engine.values.attention import PooledMap
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, written
-from tests.tui.explorer import active, drawn_lines, explorer, notices, screen_text, see, settle, shown
+from tests.tui.explorer import active, drawn_lines, explorer, notices, press, press_slowly, screen_text, see, shown
 from tui.app.explorer import OPENING_SENTENCE, Explorer
 from tui.drawing.plots import SIGNS
 from tui.state.session import MOST_PINS, Side, how_to_pin
@@ -22,13 +21,6 @@ from tui.views.compare_view import ComparePane
 from tui.views.layer_maps_view import HeadsPane
 
 TEXT = "the cat sat on the mat"
-
-
-async def press(pilot: Pilot[None], *groups: str) -> None:
-    """Press groups of keys, and wait after each group until what it asks for is drawn."""
-    for keys in groups:
-        await pilot.press(*keys.split())
-        await settle(pilot)
 
 
 def compared(app: Explorer, side: Side) -> ComparePane:
@@ -54,7 +46,7 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         assert "H1*" in screen_text(app)
         await see(pilot, "P", pinned="L0H0", no_text="H1*")
         await see(pilot, *"j3]P{", pinned="L0H0 L0H3")
-        await press(pilot, "unbound:app.tree h")
+        await press(pilot, "unbound:app.tree", "h")
         app.clear_notifications()
         await press(pilot, "P")
         assert notices(app) == ["L0 is a layer, and only heads can be pinned; choose one of its heads, then press P"]
@@ -66,11 +58,11 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
 
 async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), ascii_only=True, size=(160, 50)) as (app, pilot):
-        await press(pilot, "P } ] P [ C")
+        await press(pilot, *"P}]P[C")
         pane = compared(app, Side.SPECTRA)
         heads = [Head("decoder", 0, 0), Head("decoder", 1, 1), Head("decoder", 1, 0)]
         spectra = [app.engine.spectra(head.whole_layer, False).result().spectra[head.head] for head in heads]
-        await press(pilot, "j l l")
+        await press(pilot, *"jll")
         assert (pane.graph.matrix, pane.graph.index) == ("K", 3)
         said = [each["K"].singular_values[2] for each in spectra]
         names = [f"{sign} {head}" for sign, head in zip(SIGNS, heads, strict=False)]
@@ -88,7 +80,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(tiny_model: T
 
 async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
-        await press(pilot, "P } P C", "C")
+        await press_slowly(pilot, *"P}PCC")
         pane = compared(app, Side.MAPS)
         weights = [app.engine.attention(TEXT, "decoder", layer).result().weights[0] for layer in (0, 1)]
         maps = pane.maps.heatmaps
@@ -97,7 +89,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: 
             assert pooled.largest == max(float(each.max()) for each in weights)
         last = len(weights[0]) - 1
         assert [each.cursor for each in maps] == [(last, int(weights[0][last].argmax()))] * 2, "that of the first"
-        await press(pilot, "gg home j j j l")
+        await press(pilot, "gg", "home", *"jjjl")
         assert [each.cursor for each in maps] == [(3, 1), (3, 1)]
         said = [float(each.value) for each in pane.values.entries]
         assert said == pytest.approx([float(each[3, 1]) for each in weights], rel=5e-3), "small ones too"
@@ -114,7 +106,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(tiny_model: 
 
 async def test_a_difference_is_the_selected_map_less_the_first_pinned_one(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
-        await press(pilot, "P C", "C C")
+        await press_slowly(pilot, *"PCCC")
         pane = compared(app, Side.DIFFERENCE)
         await see(pilot, text="a difference needs two heads; go to another one than L0H0")
         await see(pilot, "]", text="L0H1 less L0H0")
@@ -135,7 +127,7 @@ async def test_a_difference_is_the_selected_map_less_the_first_pinned_one(tiny_m
 
 async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5"), text=TEXT, head="encoder.L0H0", size=(160, 50)) as (app, pilot):
-        await press(pilot, "P unbound:app.tree G", "l", "l", "P C")
+        await press_slowly(pilot, "P", "unbound:app.tree", *"GllPC")
         pane = compared(app, Side.SPECTRA)
         assert [each.name for each in pane.values.entries] == ["encoder L0H0", "cross L2H0"]
         await press(pilot, "C")
@@ -149,9 +141,9 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
 
 async def test_maps_beside_each_other_share_the_labels_of_their_queries() -> None:
     async with explorer("demo", text=OPENING_SENTENCE, head="L0H0") as (app, pilot):
-        await press(pilot, "P ] P ] C C")
+        await press(pilot, *"P]P]CC")
         maps = compared(app, Side.MAPS).maps.heatmaps
         assert [each._axes.gutter > 0 for each in maps] == [True, False, False]
-        for keys in ("", "end", "home"):
-            await press(pilot, keys)
+        for keys in ((), ("end",), ("home",)):
+            await press(pilot, *keys)
             assert len({each.window[1].start for each in maps}) == 1, "all show the same keys"

@@ -12,25 +12,10 @@ from tests.exporting import exported, written
 from tests.tui.explorer import explorer, hold, notices, press, see, title, until
 
 
-async def test_a_distance_can_be_typed_also_while_another_is_computed(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
-        await pilot.press("1")
-        for distance in (500, 11):
-            await see(pilot, ":", *f"distance {distance}", "enter", title=f"spectra L1H2 Δ = {distance}")
-        await see(pilot, *":distance -3", "enter", text="a distance is a whole number of tokens")
-        await pilot.press("escape")
-        await see(pilot, "unbound:app.distance", no_text="Δ")
-        free = hold(app)
-        await pilot.press("1", "unbound:app.distance", "colon", *"distance 12", "enter")
-        await until(pilot, lambda: "Δ = 12" in title(app))
-        free.set()
-        await see(pilot, title="spectra L1H2 Δ = 12 ")
-
-
-async def test_keys_move_the_distance_and_e_exports_what_is_shown(tiny_model: TinyModel, folder: Path) -> None:
+async def test_keys_and_numbers_move_the_distance_and_e_exports_it(tiny_model: TinyModel, folder: Path) -> None:
     model = tiny_model("llama")
     farther, nearer = "unbound:app.farther", "unbound:app.nearer"
-    async with explorer(model, head="L1H2") as (_, pilot):
+    async with explorer(model, head="L1H2") as (app, pilot):
         await press(pilot, "1", "unbound:app.distance", "unbound:app.farther", "unbound:app.farther")
         await see(pilot, "unbound:app.nearer", title="spectra L1H2 Δ = 1  ")
         await pilot.press(*[farther] * 8, *[nearer] * 6)  # as fast as keys come
@@ -47,7 +32,16 @@ async def test_keys_move_the_distance_and_e_exports_what_is_shown(tiny_model: Ti
             assert written(folder, f"*{file}.csv") == expected
         await see(pilot, "5", titled="composition L1H2  from layer 0", no_text="Δ")  # nothing depends on positions
         await see(pilot, "1", *[nearer] * 5, title="spectra L1H2 Δ = 0")  # a key is never after the query
+        for typed in (500, 11):
+            await see(pilot, ":", *f"distance {typed}", "enter", title=f"spectra L1H2 Δ = {typed}")
+        await see(pilot, *":distance -3", "enter", text="a distance is a whole number of tokens")
+        await pilot.press("escape")
         await see(pilot, "unbound:app.distance", no_text="Δ")
+        free = hold(app)
+        await pilot.press("unbound:app.distance", "colon", *"distance 12", "enter")  # while another is computed
+        await until(pilot, lambda: "Δ = 12" in title(app))
+        free.set()
+        await see(pilot, title="spectra L1H2 Δ = 12 ")
 
 
 async def test_without_rotary_positions_a_distance_is_refused(tiny_model: TinyModel) -> None:

@@ -84,12 +84,6 @@ def test_explore_returns_once_nothing_runs_the_module(tmp_path: Path) -> None:
         assert "hooks 1 sdpa" in terminal.text()
 
 
-async def test_a_module_without_attention_is_declined_in_the_explorer() -> None:
-    engine = Engine.of_module(nn.Linear(4, 4), None, "", None)
-    async with explorer("Linear", engine=engine) as (app, _):
-        assert "no softmax attention" in app.failure
-
-
 def test_the_explorer_of_a_module_needs_a_terminal() -> None:
     with pytest.raises(EngineError, match="needs a terminal"):
         tui.explore(LanguageModel(Grouped))

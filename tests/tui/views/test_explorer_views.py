@@ -10,16 +10,17 @@ import pytest
 from engine.mathematics.measures import MEASURES
 from engine.service.engine import Engine
 from engine.values.attention import MapName
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from tests import planted_heads
 from tests.conftest import CallsOf, TinyModel
-from tests.exporting import written
+from tests.exporting import exported, written
 from tests.tui.explorer import explorer, press, screen_text, see, shown, shown_map, title
 from tui.app.explorer import OPENING_SENTENCE
 from tui.app.start import Start
+from tui.drawing.numbers import rough_number
 from tui.views.ranks_view import RanksPane
 
-TEXT = "the cat sat on the mat"
+SENTENCE = "The cat sat on the mat."
 
 
 def line(pane: RanksPane, number: int) -> list[str]:
@@ -27,8 +28,15 @@ def line(pane: RanksPane, number: int) -> list[str]:
     return [pane.grid.text(cell) for cell in pane.grid.rows[pane.grid.order[number]]]
 
 
-async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+async def test_the_ranks_are_those_of_the_exported_table_for_every_measure_and_epsilon(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    of_head = {row["matrix"]: row for row in exported(model, "ranks", "--head", "L0H0")}
+    sigma = exported(model, "spectrum", "--head", "L0H0")
+    async with explorer(model, head="L0H0") as (app, pilot):
+        for curve in app.views.spectra.graph._curves:
+            chance = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
+            assert curve.baseline is not None
+            np.testing.assert_array_equal(curve.baseline, chance)
         await pilot.press("2")
         opening = [each.name for each in MEASURES].index("stable_rank")
         for measure in (*MEASURES[opening:], *MEASURES[:opening]):
@@ -39,17 +47,15 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
             for number, label in enumerate(("0", "1", "2", "3", "all")):
                 name, *cells = line(app.views.ranks, number)
                 assert name == ("all" if label == "all" else f"H{label}")
-                expected = [float(str(values[label, matrix])) for matrix in ("Q", "K", "V", "O", "QK", "OV")]
+                expected = [float(str(values[label, matrix])) for matrix in MATRICES]
                 assert [*map(float, cells)] == pytest.approx(expected, rel=0.05)
+            chances = [rough_number(float(of_head[matrix][f"{measure.name}_chance"])) for matrix in MATRICES]
+            assert shown(app.views.ranks.chance_line).split() == ["chance", *chances]
             await press(pilot, "m")
         assert MEASURES[opening].title in title(app)
         await press(pilot, "unbound:app.previous_measure")
         assert MEASURES[opening - 1].title in title(app)
-
-
-async def test_ranks_are_measured_with_another_epsilon(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, *"2:measure energy_rank", "enter")
+        await press(pilot, *":measure energy_rank", "enter")
         before = line(app.views.ranks, 0)
         await see(pilot, *"+++++", slowly=True, text="ε 0.5")
         after = line(app.views.ranks, 0)
@@ -88,41 +94,53 @@ LAYER_MEAN, STACK_MEAN = MapName("decoder", 1, None), MapName("decoder", None, N
 ROLLOUT = MapName("decoder", None, None, is_rollout=True)
 
 
-@pytest.mark.parametrize(
-    ("selected", "maps"),
-    [
-        ("L1H2", [MapName("decoder", 1, 2), LAYER_MEAN, MapName("decoder", None, 2), STACK_MEAN, ROLLOUT]),
-        ("L1", [LAYER_MEAN, STACK_MEAN, ROLLOUT]),
-    ],
-)
-async def test_a_goes_through_the_means_and_back(tiny_model: TinyModel, selected: str, maps: list[MapName]) -> None:
-    async with explorer(tiny_model("gpt2"), text=TEXT, head=selected) as (app, pilot):
+MAPS = {
+    "L1": [LAYER_MEAN, STACK_MEAN, ROLLOUT],
+    "L1H2": [MapName("decoder", 1, 2), LAYER_MEAN, MapName("decoder", None, 2), STACK_MEAN, ROLLOUT],
+}
+"""What is gone through, by what is selected."""
+
+
+async def test_a_goes_through_the_means_to_the_rollout_which_is_written(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), text=SENTENCE, head="L1") as (app, pilot):
         await press(pilot, "3")
-        for name in (*maps, maps[0]):
-            assert shown_map(app).name == name
-            await press(pilot, "a")
+        for selected, maps in MAPS.items():
+            await press(pilot, ":", *selected, "enter")
+            for name in maps:
+                assert shown_map(app).name == name
+                await press(pilot, "a")
+            assert shown_map(app).name == maps[0], "once round"
+        await see(pilot, *"aaaa", slowly=True, title="attention rollout")
+        found = shown_map(app)
+        np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)
+        assert found.chances is not None
+        await press(pilot, "gg", "home", "j", "j", "l")
+        weight, chance = float(found.values[2, 1]), float(found.chances[2, 1])
+        assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
+        await press(pilot, "e", "v")
+        rows = written(folder, "*-rollout.csv")
+        assert list(rows[0]) == ["stack", "query", "key", "query_token", "key_token", "weight", "weight_chance"]
+        assert len(rows) == found.values.size
 
 
-async def test_it_says_where_it_cannot_write(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        folder.rmdir()
-        said = "the current folder is gone; start attn-tui in another one to write files"
-        await see(pilot, "1", "e", "v", text=said)
-        assert app.is_running
-
-
-async def test_a_slash_in_a_map_finds_tokens_by_text_and_by_number(tiny_model: TinyModel) -> None:
+async def test_a_slash_in_a_map_finds_tokens_by_text_and_by_number(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat the") as (app, pilot):
         await press(pilot, "3")
         tokens = shown_map(app).query_tokens
         first, second, *_ = (at for at, token in enumerate(tokens) if "he" in token)
+        await see(pilot, "n", foot="no token was searched yet")
         for keys, row in (
-            ("gg/he", first), (["escape"], 0), ([*"/he", "enter", "n"], second), ([*"/qq", "enter"], second),
+            ("gg/HE", first), (["escape"], 0), ([*"/he", "enter", "n"], second), ("n", first), ("N", second),
+            ([*"/qq", "enter"], second),
             (["escape", *"/2", "enter"], 2), ([*"/0", "enter"], 0),
         ):  # fmt: skip
             await press(pilot, *keys)
-            assert app.views.attention.heatmap.cursor[0] == row, keys
+            query, key = app.views.attention.heatmap.cursor
+            assert query == row, keys
+            assert "n" not in keys or key == int(shown_map(app).values[row].argmax())
             assert ("no token has that" in screen_text(app)) is ("q" in keys)
+        folder.rmdir()
+        await see(pilot, "e", "v", text="the current folder is gone; start attn-tui in another one to write files")
 
 
 async def test_the_scales_include_the_root_and_the_range_beyond_the_first_key() -> None:
@@ -149,9 +167,6 @@ async def test_spectra_and_maps_start_as_asked(asked: bool | None, of_spectra: s
             assert (app.views.spectra.scale, app.views.attention.scale) == (of_spectra, of_map)
 
 
-SENTENCE = "The cat sat on the mat."
-
-
 async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(tmp_path: Path, calls_of: CallsOf) -> None:
     asked = calls_of(Engine, "labels")
     async with explorer(planted_heads.save(tmp_path), head="L1H0") as (app, pilot):
@@ -166,18 +181,3 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(tmp_pat
         assert notes() == [["ind"], ["self"]]
         assert app.main.top_line.progress == ""
         await see(pilot, "2", title="ranks layer 1  ")  # a layer has no label
-
-
-async def test_a_reaches_the_rollout_and_it_is_written(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2"), text=SENTENCE, head="L1H2") as (app, pilot):
-        await see(pilot, *"3aaaa", slowly=True, title="attention rollout")
-        found = shown_map(app)
-        np.testing.assert_allclose(found.values.sum(1), 1, rtol=1e-5)
-        assert found.chances is not None
-        await press(pilot, "gg", "home", "j", "j", "l")
-        weight, chance = float(found.values[2, 1]), float(found.chances[2, 1])
-        assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
-        await press(pilot, "e", "v")
-    rows = written(folder, "*-rollout.csv")
-    assert list(rows[0]) == ["stack", "query", "key", "query_token", "key_token", "weight", "weight_chance"]
-    assert len(rows) == found.values.size

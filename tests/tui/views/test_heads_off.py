@@ -9,18 +9,7 @@ from engine.values.outline import heads_named
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import open_on_thread, refused
-from tests.tui.explorer import (
-    active_table,
-    command,
-    explorer,
-    filter_table,
-    press,
-    press_slowly,
-    screen_text,
-    see,
-    shown,
-    until,
-)
+from tests.tui.explorer import active_table, explorer, filter_table, press, screen_text, see, shown, until
 from tui.export.files import Choice, What
 
 TEXT = "the cat sat"
@@ -100,17 +89,15 @@ async def test_a_file_and_its_command_name_the_heads_that_are_off(tiny_model: Ti
         def name() -> str:
             return files.suggest(Choice(What.VIEW, "csv")).stem.partition("-")[2]
 
-        await press_slowly(pilot, "9")
-        await command(pilot, "by-mean")
-        await command(pilot, "off L0H1 L1H2")
+        await press(pilot, "9", *":by-mean", "enter", *":off L0H1 L1H2", "enter")
         assert "--off 'L0H1 L1H2'" in files.command()
         assert name() == "without-L0H1-L1H2-by-mean-ablation"
-        await press_slowly(pilot, "1")
+        await press(pilot, "1")
         assert "without" not in name(), "ranks are of the weights"
 
 
 async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (_, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         await press(pilot, "w", "w")
         await see(pilot, *"jjP", pinned="L0H2", selected="L0H0", foot="L0H2 pinned; C compares")
         await see(pilot, *"jP", foot="L0H2, L0H3 pinned")
@@ -119,19 +106,12 @@ async def test_keys_pin_export_and_show_the_head_of_the_row(tiny_model: TinyMode
         await see(pilot, "escape", ":", *"off", "enter", off="L0H3")
         await see(pilot, "space", "3", title="attention L0H3")
         await see(pilot, "H", view="heads", selected="L0H0")
-
-
-async def test_every_way_to_a_view_shows_the_head_of_the_row(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         for keys, view in (("2", "ranks"), ("T", "text"), ([*":att", "enter"], "attention"), ("w", "overview")):
             app.session.change(selected=Head("decoder", 0, 0))
             await press(pilot, *":heads", "enter")
             await see(pilot, "G", "k", *keys, view=view, selected="L1H2")
-
-
-async def test_stepping_goes_through_heads_that_a_filter_hides(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
-        await press(pilot, *"ww")
+        app.session.change(selected=Head("decoder", 0, 0))
+        await press(pilot, *":heads", "enter")
         await filter_table(pilot, "head = 0 or head = 3")
         for key, head in ("]", "L0H1"), ("]", "L0H2"), ("]", "L0H3"), ("[", "L0H2"), ("[", "L0H1"):
             await see(pilot, key, selected=head)

@@ -47,7 +47,10 @@ def assert_is(pooled: PooledMap, weights: Map) -> None:
     assert pooled.largest == pytest.approx(expected.largest, abs=1e-5)
 
 
-async def test_the_whole_map_is_shown_pooled_then_single_weights(model: Path, layers: list[Map]) -> None:
+async def test_maps_are_shown_pooled_then_in_single_weights_for_heads_and_means_and_one_key_writes_all(
+    model: Path, layers: list[Map], folder: Path
+) -> None:
+    seen = []
     async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
         await see(pilot, "3", title="attention L1H2", readout="max 0.9865", text="max of")
         assert "first 520 of" in title(app)
@@ -61,31 +64,23 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(model: Path, la
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(shown_map(app), layers[1][2])
         await see(pilot, readout=f"q {query} ")
-
-
-async def test_heads_layers_and_means_follow_and_leave_earlier_maps_alone(model: Path, layers: list[Map]) -> None:
-    seen = []
-    async with explorer(model, text=TEXT) as (app, pilot):
-        await pilot.press("3", "<")
-        for key, expected in (
-            ("]", layers[0][1]),
+        await press(pilot, "<")
+        for move, expected in (
+            ("{", layers[0][2]),
+            ("[", layers[0][1]),
             ("}", layers[1][1]),
             ("a", layers[1].mean(0)),
             ("a", np.mean([layer[1] for layer in layers], axis=0)),
             ("a", np.mean(layers, axis=(0, 1))),
             ("a", layers[1][1]),
         ):
-            await press(pilot, key)
+            await press(pilot, move)
             seen.append((shown_map(app), expected))
             assert_is(*seen[-1])
+        await press(pilot, "]", "]", "e", "v")
+        assert notices(app)[-1].startswith(f"{CONTEXT**2:,} rows, ")
     for pooled, expected in seen:
         assert_is(pooled, expected)
-
-
-async def test_one_key_writes_every_weight_of_a_map_shown_pooled(model: Path, layers: list[Map], folder: Path) -> None:
-    async with explorer(model, text=TEXT, head="L1H3") as (app, pilot):
-        await press(pilot, "3", "e", "v")
-        assert notices(app)[0].startswith(f"{CONTEXT**2:,} rows, ")
     rows = written(folder, "*.csv")
     weights = np.array([float(row["weight"]) for row in rows], dtype=np.float32).reshape(CONTEXT, CONTEXT)
     np.testing.assert_allclose(weights, layers[1][3], rtol=0, atol=1e-5)

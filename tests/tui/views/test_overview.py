@@ -37,26 +37,23 @@ def on_map(app: Explorer) -> dict[Head, Cell | None]:
     return dict(zip(drawn.order, drawn.cells, strict=True))
 
 
-async def test_the_overview_opens_first_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
+async def test_the_overview_opens_first_and_its_cursor_follows_the_tree_clicks_and_keys(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         expected = column(model, "qk_stable_rank")
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
         larger = sum(float(str(cell)) > float(str(first)) for cell in expected.values())
-        said = f"L0H0 = {short_number(float(str(first)))}  "
-        await see(pilot, view="overview", selected="L0H0", readout=said, text=f"# {larger + 1}/{len(expected)}")
+        of_first = f"L0H0 = {short_number(float(str(first)))}  "
+        await see(pilot, view="overview", selected="L0H0", readout=of_first, text=f"# {larger + 1}/{len(expected)}")
         assert app.focused is app.main.tree_widget
         assert " × chance " in shown(app.views.overview.readout_line)
         await see(pilot, "j", "right_curly_bracket", readout="L1H1 = ")
         assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
         await see(pilot, "enter", view="spectra")
 
-
-async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyModel) -> None:
-    model = tiny_model("llama")
-    async with explorer(model) as (app, pilot):
-        values = {head: float(str(cell)) for head, cell in column(model, "qk_stable_rank").items()}
+        await press(pilot, "w")
+        values = {head: float(str(cell)) for head, cell in expected.items()}
         listed = re.findall(r"(L\d+H\d+) +(\d+\.\d+)\b(?! *[=/])", screen_text(app).partition("largest")[2])
         said = {parse_head(name, ("decoder",)): float(value) for name, value in listed}
         assert said == pytest.approx({head: values[head] for head in said}, rel=0.001)
@@ -67,10 +64,7 @@ async def test_largest_and_smallest_heads_stand_beside_the_map(tiny_model: TinyM
         await settle(pilot)
         assert app.views.overview.map.head == last
 
-
-async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("w")
+        await pilot.press("g", "g", "home")
         for keys, (layer, head) in (
             ("right l", (0, 2)), ("j down k h", (0, 1)), ("G end g g home", (0, 0)), ("pagedown l pageup", (0, 1)),
             ("G end", (1, 3)),
@@ -79,6 +73,11 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
             assert app.views.overview.map.head == Head("decoder", layer, head)
             await see(pilot, selected=f"L{layer}H{head}", readout=f"L{layer}H{head} ")
             assert app.views.overview.map.head == Head("decoder", layer, head)
+        canvas, grid = app.views.overview.map, app.views.overview.map.grid
+        assert grid is not None
+        for view in ("overview", "spectra"):  # a second click goes in
+            await pilot.click(canvas, offset=(grid.gutter + 2 * grid.width, 1 + grid.top(1)))
+            await see(pilot, selected="L1H2", view=view)
 
 
 async def test_a_head_that_is_asked_for_opens_with_spectra_and_w_and_enter_go_to_and_fro(tiny_model: TinyModel) -> None:
@@ -111,8 +110,9 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
         assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
 
 
-async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+async def test_names_lead_to_measures_and_keys_to_another_epsilon_and_scale(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    async with explorer(model) as (app, pilot):
         app.session.change(**overview_fields("qk_energy_rank"))
         await see(pilot, "w", "m", "M", title="overview ov_numerical_rank")
         assert app.main.stores is not None
@@ -123,13 +123,8 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         await see(pilot, *":measure nothing", "enter", text="there is no measure 'nothing'")
         await see(pilot, "escape", title="overview v_condition_number")
         assert shown(app.views.overview.explanation_line).endswith("strongest direction over the weakest")
-
-
-async def test_epsilon_changes_the_values_and_s_the_scale_if_there_is_a_logarithm(tiny_model: TinyModel) -> None:
-    model = tiny_model("llama")
-    async with explorer(model) as (app, pilot):
         app.session.change(**overview_fields("ov_energy_rank"))
-        await see(pilot, "w", *["+"] * 4, title="overview ov_energy_rank  ε 0.2")
+        await see(pilot, *["+"] * 4, title="overview ov_energy_rank  ε 0.2")
         assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
         await see(pilot, "s", text="log scale")
         await see(pilot, *":qk_symmetry", "enter", "s", text="qk_symmetry has no log scale")
@@ -145,16 +140,6 @@ async def test_w_again_shows_the_table_and_enter_goes_into_the_head_of_a_row(tin
         await press(pilot, "w")
         assert app.views.active is table, "which is what one came from"
         await see(pilot, "w", view="overview", readout="L1H0 ")
-
-
-async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        canvas = app.views.overview.map
-        grid = canvas.grid
-        assert grid is not None
-        for view in ("overview", "spectra"):
-            await pilot.click(canvas, offset=(grid.gutter + 2 * grid.width, 1 + grid.top(1)))
-            await see(pilot, selected="L1H2", view=view)
 
 
 async def test_the_table_of_all_heads_uses_and_shows_the_epsilon_of_the_start(tiny_model: TinyModel) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import transformers
-from textual.pilot import Pilot
 
 from engine.analysis import predictions, tables
 from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.table import Groups, Kind, kind_of
+from engine.values.table import Groups
 from engine.values.views import LENS, PREDICTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, written
@@ -28,10 +25,10 @@ from tests.tui.explorer import (
     LOOK,
     active,
     active_table,
+    drawn_lines,
     explorer,
     filter_table,
     press,
-    press_slowly,
     screen_text,
     see,
     settle,
@@ -74,9 +71,12 @@ async def test_one_key_goes_from_predictions_to_lens_and_contributions(model: Pa
         assert {row[4] for row in rows(shown_table(app))} == {chosen}
 
 
-async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Path) -> None:
+async def test_heads_are_switched_off_in_any_view_and_the_map_says_so(model: Path) -> None:
     async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
-        await see(pilot, "3", "unbound:app.tree", "space", "j", "space", slowly=True, off="L0H1 L0H2")
+        for view in ("w", "1", "A", "3"):
+            await see(pilot, view, "space", off="L0H1")
+            await see(pilot, "space", off="")
+        await see(pilot, "unbound:app.tree", "space", "j", "space", slowly=True, off="L0H1 L0H2")
         assert len(re.findall(r"H[12] +\S+ +\S+ off\b", screen_text(app))) == 2
         await see(pilot, "}", "3", slowly=True, title="attention L1H2 · L0H1, L0H2 off")
         off = app.session.shown.off
@@ -92,6 +92,7 @@ async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(model: Pat
         await see(pilot, "O", "unbound:app.by_mean", title="ablation by zero")
         await see(pilot, "3", title="attention L1H2")
         assert np.allclose(shown_map(app).values, plain, atol=1e-6)
+        await see(pilot, "unbound:app.tree", "h", "space", foot="L1 is a layer; type :off L1")
 
 
 async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,19 +119,6 @@ async def test_a_stopped_sweep_keeps_rows_and_goes_on(tiny_model: TinyModel, mon
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
         await see(pilot, "g", "g", "enter", slowly=True, selected=f"L{expected[0][1]}H{expected[0][2]}")
-
-
-async def test_space_switches_the_selected_head_from_any_view(model: Path) -> None:
-    async with explorer(model, text=TEXT, head="L0H1") as (app, pilot):
-
-        async def switch(keys: str, *off: Head) -> None:
-            await type_keys(pilot, *keys.split())
-            await until(pilot, lambda: app.session.shown.off.heads == off)
-
-        for view in ("1", "3", "A", "w"):
-            await switch(f"{view} space", Head("decoder", 0, 1))
-            await switch("space")
-        await see(pilot, "unbound:app.tree", "h", "space", foot="L0 is a layer; type :off L0")
 
 
 async def test_with_heads_off_titles_say_so_and_maps_are_compared_with_all_heads_on(model: Path) -> None:
@@ -193,16 +181,6 @@ def test_a_comparison_has_each_models_own_numbers(model_type: str, tiny_model: T
     assert most == sorted(most, reverse=True)
 
 
-def test_only_a_second_model_adds_columns_and_filters_for_it(pair: tuple[Path, Path]) -> None:
-    model, other = pair
-    asked = (model, "predictions", "--text", SHORT, "--where", "rank_other = 1")
-    (row,) = exported(*asked, "--vs", other)
-    assert row["token_id"] == exported(other, "predictions", "--text", SHORT, "--top", "1")[0]["token_id"]
-    assert "no column 'rank_other'" in refusal(*asked, code=2)
-    assert kind_of("rank_other") is Kind.WHOLE
-    assert "--vs does not apply to lens" in refusal(model, "lens", "--text", SHORT, "--vs", other, code=2)
-
-
 async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path, Path], tmp_path: Path) -> None:
     model, other = pair
     async with explorer(model, text=SHORT, other=other, size=(100, 24)) as (app, pilot):
@@ -240,12 +218,6 @@ async def test_models_with_different_tokens_are_not_compared_and_the_title_says_
 ROW = dict(zip(LENS.columns, range(len(LENS.columns)), strict=True))
 
 
-def cells(app: Explorer) -> list[str]:
-    """Give the lines of the grid on screen, without the widget's padding."""
-    grid = active(app, LensPane).grid
-    return [grid.render_line(line).text.rstrip() for line in range(grid.size.height)]
-
-
 def lens_of(app: Explorer) -> LensMap:
     """Give what is drawn."""
     drawn = active(app, LensPane).shown
@@ -253,31 +225,22 @@ def lens_of(app: Explorer) -> LensMap:
     return drawn
 
 
-@asynccontextmanager
-async def open_lens(model: Path, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
-    async with explorer(model, size=size, text=TEXT) as (app, pilot):
-        await see(pilot, "8", "8", slowly=True, view="lens")
-        yield app, pilot
-
-
-async def test_the_last_layer_is_on_top_and_the_cursor_at_the_prediction(model: Path) -> None:
-    async with open_lens(model) as (app, _):
-        table = asked(model, "lens", Query(text=TEXT, top=5, all_positions=True))
-        tokens = 1 + max(int(str(row[ROW["position"]])) for row in table)
-        assert active(app, LensPane).grid.cursor == (2, tokens - 1)
-        assert [line.split()[0] for line in cells(app) if line[:1].strip()] == ["L1", "L0", "emb"]
-        best = [str(row[ROW["token"]]) for row in table if row[ROW["place"]] == 1]
-        for layer, name in enumerate(("emb", "L0", "L1")):
-            (line,) = [line for line in cells(app) if line.startswith(name)]
-            text = best[layer * tokens + tokens - 1].strip()
-            assert text[:5] in line
-        assert f"L1 after '{table[-1][ROW['at']]}'" in screen_text(app)
-
-
-async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(model: Path) -> None:
-    async with open_lens(model) as (app, pilot):
-        grid = active(app, LensPane).grid
-        last = grid.cursor[1]
+async def test_the_lens_has_the_last_layer_on_top_and_keys_that_go_to_what_makes_a_token(
+    model: Path, folder: Path
+) -> None:
+    table = worked_out(open_on_thread(model), "lens", Query(text=TEXT, top=5, all_positions=True))
+    of_lens = rows(table)
+    tokens = 1 + max(int(str(row[ROW["position"]])) for row in of_lens)
+    best = [str(row[ROW["token"]]) for row in of_lens if row[ROW["place"]] == 1]
+    async with explorer(model, text=TEXT) as (app, pilot):
+        await see(pilot, "8", "8", slowly=True, view="lens", text=f"L1 after '{of_lens[-1][ROW['at']]}'")
+        grid, last = active(app, LensPane).grid, tokens - 1
+        assert grid.cursor == (2, last), "at the prediction"
+        names = ["L1", "L0", "emb"]
+        lines = [line for line in drawn_lines(app, grid) if line.strip().partition(" ")[0] in names]
+        assert [line.split()[0] for line in lines] == names
+        for layer, line in enumerate(reversed(lines)):
+            assert best[layer * tokens + last].strip()[:5] in line
         for key, place in (
             ("left", (2, last - 1)), ("down", (1, last - 1)), ("home", (1, 0)), ("G", (0, 0)), ("end", (0, last)),
             ("comma", (0, last - 1)), ("full_stop", (0, last)),
@@ -288,22 +251,12 @@ async def test_keys_and_clicks_move_the_cursor_and_the_readout_follows(model: Pa
         await settle(pilot)
         assert grid.cursor[0] == 2
         await see(pilot, text=f"L1 after '{lens_of(app).tokens[grid.cursor[1]]}'")
-
-
-async def test_enter_goes_to_what_makes_the_token_under_the_cursor(model: Path) -> None:
-    async with open_lens(model) as (app, pilot):
-        await press_slowly(pilot, "left", "left")
-        layer, token = active(app, LensPane).grid.cursor
+        await press(pilot, "e", "v")
+        layer, token = grid.cursor
         (number, *_), *_ = lens_of(app).choices_at(layer, token)
         await see(pilot, "enter", view="contributions")
         expected = asked(model, "contributions", Query(text=TEXT, position=token, token=f"#{number}"))
         assert rows(shown_table(app)) == expected
-
-
-async def test_the_file_has_the_rows_of_all_cells(model: Path, folder: Path) -> None:
-    async with open_lens(model) as (_, pilot):
-        await press(pilot, "e", "v")
-    table = worked_out(open_on_thread(model), "lens", Query(text=TEXT, top=5, all_positions=True))
     assert written(folder, "*lens.csv") == as_exported(table)
 
 

@@ -12,8 +12,8 @@ from engine.values.attention import MapWindow
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.exporting import written
-from tests.tui.explorer import explorer, screen_text, see
-from tests.tui.views.test_comparing import TEXT, heads_of, press
+from tests.tui.explorer import explorer, press, screen_text, see
+from tests.tui.views.test_comparing import TEXT, heads_of
 
 
 @pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
@@ -30,9 +30,9 @@ async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: 
             np.testing.assert_array_equal(drawn.values, pool(asked.select(number), window).values)
 
 
-async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(tiny_model: TinyModel, folder: Path) -> None:
+async def test_the_small_maps_follow_tree_and_sentence_and_the_tree_them(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
-        await press(pilot, "P A")
+        await press(pilot, *"PA")
         await see(pilot, *"llh", selected="L0H1")
         pane, under_cursor = heads_of(app), app.main.tree_widget.cursor_node
         assert under_cursor is not None
@@ -48,13 +48,8 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(tiny_mod
         await pilot.click(pane.maps, offset=(x + 1, y + 1))
         await see(pilot, selected="L1H2")
         await see(pilot, "enter", view="attention")
-        await see(pilot, "A", "unbound:app.tree", *"gg", text="choose a layer or a head")
-
-
-async def test_another_sentence_has_small_maps_of_its_own(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-        await press(pilot, "A")
-        await press(pilot, "i", "ctrl+u", *"acat", "enter")
-        weights = app.engine.attention("acat", "decoder", 0).result().weights
-        drawn = heads_of(app).maps.maps
+        await press(pilot, "A", "i", "ctrl+u", *"acat", "enter")
+        weights = app.engine.attention("acat", "decoder", 1).result().weights
+        drawn = pane.maps.maps
         np.testing.assert_array_equal([drawn[number].values for number in sorted(drawn)], weights)
+        await see(pilot, "unbound:app.tree", *"gg", text="choose a layer or a head")

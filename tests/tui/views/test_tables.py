@@ -21,7 +21,7 @@ from engine.values.views import VIEWS, WEIGHTS, Query
 from tests.conftest import TinyModel
 from tests.exporting import as_exported, exported, refusal, run, written
 from tests.opening import edited_weights, open_on_thread, worked_out
-from tests.tui.explorer import active_table, explorer, press, screen_text, see, shown, shown_table, titled
+from tests.tui.explorer import active_table, explorer, press, resize, screen_text, see, shown, shown_table, title
 from tui.views.switcher import WEIGHTS_WIDTH
 
 KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
@@ -36,37 +36,28 @@ def rows(table: Table) -> list[tuple[object, ...]]:
     return [tuple(row) for row in table]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+async def test_a_key_shows_the_table_of_the_selected_head(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
     by_layer = Query(layer=Head("decoder", 1))
-    async with explorer(model, size=size, head="L1H2") as (app, pilot):
+    async with explorer(model, head="L1H2") as (app, pilot):
         for view, key in KEYS.items():
+            await resize(pilot, 80, 24)
             first = next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head"))
             await see(pilot, key, view=view, text=first)
             query = by_layer if view in ("circuits", "patterns") else replace(by_layer, head=2)
             assert rows(shown_table(app)) == asked(model, view, query)
             assert app.focused is active_table(app).grid
-            if size[0] == 160:
-                has_room = active_table(app).grid.wanted_width <= app.views.size.width - WEIGHTS_WIDTH
-                assert ("ranks layer 1" in screen_text(app)) == has_room, "the weights stay left of a narrow table"
-                assert "attention L1H2" not in screen_text(app)
+            await resize(pilot, 160, 50)
+            has_room = active_table(app).grid.wanted_width <= app.views.size.width - WEIGHTS_WIDTH
+            assert ("ranks layer 1" in screen_text(app)) == has_room, "the weights stay left of a narrow table"
+            assert "attention L1H2" not in screen_text(app)
 
 
-async def test_a_selected_layer_has_its_eigenvalues_too_and_no_directions(tiny_model: TinyModel) -> None:
-    model, layer = tiny_model("gpt2"), Head("decoder", 1)
-    async with explorer(model, head="L1") as (app, pilot):
-        await press(pilot, "4")
-        found = rows(shown_table(app))
-        await see(pilot, "6", text="choose a head")
-    assert found == asked(model, "circuits", Query(layer=layer, whole_layers=True, eigenvalues=True))
-    assert isinstance(found[-1][VIEWS["circuits"].columns.index("qk_positive_mass")], float)
-
-
-async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(
+async def test_the_cursor_is_on_the_selected_heads_row_a_column_explains_itself_and_a_layer_has_its_eigenvalues(
     tiny_model: TinyModel, folder: Path
 ) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+    model, layer = tiny_model("gpt2"), Head("decoder", 1)
+    async with explorer(model, head="L1H2") as (app, pilot):
         await press(pilot, "4")
         pane = active_table(app)
         assert next(iter(pane.grid.row or ())) == "2"
@@ -78,6 +69,13 @@ async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_its
         await press(pilot, "home", "o")
         await press(pilot, "home", "o", "e", "v")
         assert written(folder, "*circuits.csv") == as_exported(pane.table_on_screen()), "as it is sorted"
+        await press(pilot, *":L1", "enter")
+        found = rows(shown_table(app))
+        await see(pilot, "6", text="choose a head")
+        await press(pilot, *":L1H2", "enter", *":epsilon 0.1", "enter", "w", "w", "slash", *"qk_energy_rank", "enter")
+        assert shown(active_table(app).explanation_line).endswith("90 % of the energy")
+    assert found == asked(model, "circuits", Query(layer=layer, whole_layers=True, eigenvalues=True))
+    assert isinstance(found[-1][VIEWS["circuits"].columns.index("qk_positive_mass")], float)
 
 
 async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_copy: TinyModel, folder: Path) -> None:
@@ -92,7 +90,7 @@ async def test_directions_have_a_command_that_folds_the_gains_of_norms_in(tiny_c
         assert rows(shown_table(app)) == plain
         await press(pilot, "unbound:table.fold")
         assert rows(shown_table(app)) == folded
-        assert titled(active_table(app).title_line).startswith("directions L1H2  norms folded in")
+        assert title(app).startswith("directions L1H2  norms folded in")
         for keys in (["e", "v"], ["e", "w"]):
             await press(pilot, *keys)
         await press(pilot, "unbound:table.fold")
@@ -127,7 +125,10 @@ def test_norms_are_those_of_transformers_tensors_however_small_the_parts(
     model = kind.from_pretrained(folder, dtype=dtype)
     own = dict(model.named_parameters(remove_duplicate=False))
     assert found.keys() == own.keys()
+    assert tuple(next(iter(found.values())))[:5] == ("name", "shape", "dtype", "parameters", "tied_to")
     for name, row in found.items():
+        assert row["shape"] == "x".join(map(str, own[name].shape))
+        assert row["parameters"] == own[name].numel() or row["tied_to"]
         assert row["norm"] == pytest.approx(own[name].detach().double().norm().item(), rel=1e-12)
         assert row["bytes"] == (0 if row["tied_to"] else own[name].nbytes)
         assert row["note"] is None
@@ -177,7 +178,7 @@ async def test_weights_are_as_exported_and_filtered_while_one_types(tiny_model: 
         await see(pilot, *"/c_attj", titled=f"weights 0 of {len(table)}  c_attj")
         await press(pilot, "backspace", *" an")
         assert shown(pane.explanation_line) == "no column or number 'c_att'"
-        assert titled(pane.title_line) == "weights", "no filter holds that was never finished"
+        await see(pilot, titled="weights")  # no filter holds that was never finished
         await press(pilot, *"d par", "tab", *" > 1000", "enter", "end", "o", "e", "v")
         assert app.focused is pane.grid
     kept = exported(model, "weights", "--norms", "--where", "c_att and parameters > 1000")
@@ -201,15 +202,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         assert app.main.prompt.input.has_focus, "what cannot be read is there to be mended"
         await see(pilot, "escape", titled=filtered)
         assert pane.grid.has_focus
-        await see(pilot, "escape", text="? Help  q Quit")  # what there is no room for is left out before
-        assert titled(pane.title_line) == "circuits L1"
+        await see(pilot, "escape", titled="circuits L1", text="? Help  q Quit")  # what has no room is left out before
         none = "no row matches; / changes the filter, esc shows all rows"
-        await press(pilot, *"/zzz", "enter")
+        await see(pilot, *"/zzz", "enter", titled=f"circuits L1  0 of {count}  zzz")
         assert " ".join(screen_text(app).split()).count(none) == 1
-        assert titled(pane.title_line) == f"circuits L1  0 of {count}  zzz"
-
-
-async def test_the_meaning_of_an_energy_rank_says_the_share_in_use(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
-        await press(pilot, *":epsilon 0.1", "enter", "w", "w", "slash", *"qk_energy_rank", "enter")
-        assert shown(active_table(app).explanation_line).endswith("90 % of the energy")

@@ -13,7 +13,7 @@ from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKey
 from engine.values.heads import Head, Off
 from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
-from tests.tui.explorer import explorer, press, press_slowly, screen_text
+from tests.tui.explorer import explorer, press, press_slowly, resize, screen_text
 from tui.drawing.numbers import fit_number, short_number
 from tui.drawing.plots import Curve, read_value
 from tui.drawing.readout import measure_readout, number_readout, weight_readout
@@ -32,25 +32,26 @@ WHOLE = {
 """What stands for the numbers below: all their digits, or fewer, and none of which a part is cut off."""
 
 
-@pytest.mark.parametrize("width", range(22, 80))
-def test_every_readout_names_chance_and_cuts_no_number(width: int) -> None:
+def test_every_readout_names_chance_and_cuts_no_number() -> None:
     weights, tokens = np.array([[1, 0], [0.125, 0.875]], np.float32), ("<|start|>", " something")
     visible = VisibleKeys(np.zeros(2, np.int64), np.arange(2))
     causal = AttentionMap(MapName("decoder", 0, 0), tokens, tokens, weights, None, visible)
     block = pool(causal, MapWindow(1, range(2), range(2))).at(1, 0)
     curve = Curve("QK", np.array([2.0, 1.125]), np.array([1.5, 1.25]), "")
-    lines = (
-        weight_readout(block, tokens, tokens, width),
-        measure_readout("L11H3", 0.4229, 0.296, "3/32", "", width),
-        number_readout("qk_symmetry", -0.0142212345, 0.03125, width),
-        read_value(curve, 1, width),
-        read_value(replace(curve, baseline=None, lines=(("other", np.array([3.0, 0.03125])),)), 1, width),
-    )
-    for line in lines:
-        assert cell_len(line) <= width
-        assert {word for word in line.split() if "." in word} <= WHOLE
-        assert "vs" not in line.split(), "which is another model"
-    assert all("chance" in line for line in lines[1:4]), "at the smallest terminal too"
+    of_two = replace(curve, baseline=None, lines=(("other", np.array([3.0, 0.03125])),))
+    for width in range(22, 80):
+        lines = (
+            weight_readout(block, tokens, tokens, width),
+            measure_readout("L11H3", 0.4229, 0.296, "3/32", "", width),
+            number_readout("qk_symmetry", -0.0142212345, 0.03125, width),
+            read_value(curve, 1, width),
+            read_value(of_two, 1, width),
+        )
+        for line in lines:
+            assert cell_len(line) <= width
+            assert {word for word in line.split() if "." in word} <= WHOLE
+            assert "vs" not in line.split(), "which is another model"
+        assert all("chance" in line for line in lines[1:4]), "at the smallest terminal too"
 
 
 def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
@@ -86,8 +87,10 @@ def test_a_title_keeps_its_state_longest_then_its_count_filter_and_facts(width: 
     assert fit(ABLATION.fit(width).plain, width).rstrip() == seen
 
 
-async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+async def test_the_tree_has_the_measure_of_the_map_its_name_and_its_numbers_in_every_view(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
         app.session.change(measure="energy_rank")
         for keys, of_map, of_tree in (
             ("wmm", "qk_effective_rank", "effective_rank"),
@@ -96,10 +99,7 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
         ):
             await press_slowly(pilot, *keys)
             assert (app.session.shown.overview, app.session.shown.measure) == (of_map, of_tree), keys
-
-
-async def test_the_tree_names_the_measure_and_has_its_numbers_in_every_view() -> None:
-    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await resize(pilot, 80, 24)
         assert app.views.stores is not None
         head = Head("decoder", 0, 1)
         app.session.change(measure="energy_rank")

@@ -13,12 +13,11 @@ from rich.style import Style
 
 from engine.values.attention import PooledMap
 from engine.values.heads import NOTHING_OFF, Head, Off
-from engine.values.outline import HOW_TO_COMPARE
 from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, written
 from tests.opening import edited_weights, start_engine
-from tests.tui.explorer import active, active_table, drawn_lines, explorer, notices, press, see, shown, shown_map
+from tests.tui.explorer import active, active_table, drawn_lines, explorer, press, see, shown, shown_map
 from tests.tui.views.test_long_sentences import CONTEXT, TEXT
 from tui.drawing.levels import Ink, Levels, legend
 from tui.views.compare_view import ComparePane
@@ -51,7 +50,9 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         await see(pilot, "enter", selected="L1H3")
 
 
-async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[Path, Path], folder: Path) -> None:
+async def test_maps_of_differences_and_the_other_models_spectrum_are_drawn_and_written(
+    pair: tuple[Path, Path], folder: Path
+) -> None:
     model, other = pair
     async with explorer(model, head="L1H3", text=SENTENCE, other=other, ascii_only=True) as (app, pilot):
         both = app.engine.differences(SENTENCE, "decoder", 1).result()
@@ -73,12 +74,8 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(pair: tuple[P
         await see(pilot, "D", no_text="this one")
         assert not shown_map(app).is_signed
 
-
-async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Path, Path], folder: Path) -> None:
-    model, other = pair
-    async with explorer(model, head="L1H3", other=other, ascii_only=True) as (app, pilot):
         pane = app.views.spectra
-        await press(pilot, "1", "j", "j", "l")
+        await press(pilot, "]", "1", *"jjl")
         assert (pane.graph.matrix, pane.graph.index) == ("QK", 2)
         own, theirs = (
             app.engine.spectra(Head("decoder", 1), False, of_other=each).result().spectra[3] for each in (False, True)
@@ -94,18 +91,6 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(pair: tuple[Pat
         expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
         assert [float(row["singular_value_other"]) for row in rows] == expected
         assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == rows
-
-
-async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await see(pilot, "D", view="overview")
-        (said,) = notices(app)
-        assert said.startswith(HOW_TO_COMPARE)
-
-
-async def test_models_that_cannot_be_compared_are_not_opened(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("gpt2"), other=tiny_model("bert")) as (app, _):
-        assert "cannot be compared" in app.failure
 
 
 @pytest.mark.parametrize("ink", list(Ink))
