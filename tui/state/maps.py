@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, PooledMap, Sentence
@@ -26,6 +26,9 @@ Read = tuple[str, Off]
 
 MAPS = MOST_PINS + 2
 """Maps that are kept: those that are compared, and the next one; for 512 tokens each takes a megabyte."""
+
+LAYERS = 3
+"""Layers of a short sentence whose maps are kept; of a long one, it is the last alone."""
 
 PARTS = 16
 """Rectangles of long maps, and layers of small maps, that are kept."""
@@ -64,7 +67,7 @@ Small = tuple[MapQuery, int]
 
 
 class Maps:
-    """The known maps of sentences, with all heads' maps of the last layer.
+    """The known maps of sentences, with all heads' maps of the last layers.
 
     Parameters
     ----------
@@ -85,7 +88,7 @@ class Maps:
         self._engine = engine
         self._arrived = arrived
         self._sentences: Store[Read, Sentence] = Store(self._read, arrived)
-        self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, 1)
+        self._layers: Store[MapQuery, AttentionMaps] = Store(self._ask_layer, arrived, LAYERS)
         self.whole: Store[MapQuery, AttentionMap] = Store(self._select, arrived, MAPS)
         self.parts: Store[tuple[MapQuery, MapWindow], PooledMap] = Store(self._pool_part, arrived, PARTS)
         self.small: Store[Small, Mapping[int, PooledMap]] = Store(self._pool_layer, arrived, PARTS)
@@ -119,15 +122,24 @@ class Maps:
     # --- maps
 
     def _ask_layer(self, query: MapQuery) -> Future[AttentionMaps]:
-        """Ask for all maps of a layer, in the place of those of another."""
-        self._layers.forget()
+        """Ask for all maps of a layer; those of a long sentence take the place of another's."""
         text, name, off = query.text, query.name, query.off
+        if isinstance(sentence := self._sentences.peek((text, off)), Sentence) and sentence.is_long:
+            self._layers.forget()
         if name.is_rollout:
             return self._engine.rollout(text, name.stack, "maps")
         ask = self._engine.attention if query.minuend is None else self._engine.differences
         return ask(text, name.stack, name.layer, "maps", off)
 
-    async def _select(self, query: MapQuery) -> AttentionMap:
+    def _select(self, query: MapQuery) -> AttentionMap | Coroutine[Any, Any, AttentionMap]:
+        """Take a short sentence's map out of its known layer at once, so that a key draws it with the rest."""
+        maps = self._layers.peek(query.of_layer)
+        is_of_layer = query.minuend in (None, query.name)
+        if is_of_layer and isinstance(maps, AttentionMaps) and not maps.sentence.is_long:
+            return maps.select(query.name.head)
+        return self._find_map(query)
+
+    async def _find_map(self, query: MapQuery) -> AttentionMap:
         """Take a map out of its layer's, or subtract one of another head."""
         if query.minuend is None or query.minuend == query.name:
             maps, head = await self._layers.wait_for(query.of_layer), query.name.head

@@ -64,8 +64,8 @@ class SpectraStore:
         self._outline = outline
         self._arrived = arrived
         self._room = 2 * len(outline.layers) + ROOM
-        self._layers = Store(self._ask, self._take, self._room)
-        self._heads = Store(self._ask_head, self._take)
+        self._layers: Store[SpectraKey, SpectraGroup] = Store(self._ask, self._take, self._room)
+        self._heads: Store[tuple[Head, int | None], tuple[Spectrum, ...]] = Store(self._ask_head, self._take)
         self.stores = self._layers, self._heads
         self._epsilon = 0.0
         self._measured: dict[SpectraKey, dict[int, Measures]] = {}

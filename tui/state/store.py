@@ -27,7 +27,7 @@ class Store(Generic[Key, Value]):
 
     Parameters
     ----------
-    ask : starts the work for a key; gives a future, or a coroutine.
+    ask : starts the work for a key; gives a future or a coroutine, or the answer itself if that is at hand.
     arrived : called when an answer arrives, and when one is late.
     room : how many answers are kept.
 
@@ -38,7 +38,7 @@ class Store(Generic[Key, Value]):
 
     def __init__(
         self,
-        ask: Callable[[Key], Future[Value] | Coroutine[Any, Any, Value]],
+        ask: Callable[[Key], Future[Value] | Coroutine[Any, Any, Value] | Value],
         arrived: Callable[[], None],
         room: int = ROOM,
     ) -> None:
@@ -85,14 +85,17 @@ class Store(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value | Exception, *, is_complete: bool = True) -> None:
         """Keep an answer, or a part of one."""
-        self._known.pop(key, None)
-        self._known[key] = value
+        self._keep(key, value)
         if is_complete:
             self._complete.add(key)
+        self._arrived()
+
+    def _keep(self, key: Key, value: Value | Exception) -> None:
+        self._known.pop(key, None)
+        self._known[key] = value
         for oldest in list(self._known)[: -self._room]:
             del self._known[oldest]
             self._complete.discard(oldest)
-        self._arrived()
 
     @property
     def is_late(self) -> bool:
@@ -129,6 +132,10 @@ class Store(Generic[Key, Value]):
 
     def _begin(self, key: Key) -> None:
         asked = self._ask(key)
+        if not isinstance(asked, Future | Coroutine):
+            self._keep(key, asked)
+            self._complete.add(key)
+            return
         work = asyncio.wrap_future(asked) if isinstance(asked, Future) else asyncio.ensure_future(asked)
         self._asked[key] = work
         work.add_done_callback(partial(self._take_result, key))
