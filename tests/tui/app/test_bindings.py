@@ -24,7 +24,7 @@ from tui.screens.palette import Palette
 from tui.state.session import how_to_pin
 from tui.toolkit.keys import key_of
 
-KEYS = 600
+KEYS = 1000
 """Keys in each play."""
 
 
