@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.mathematics.attention import pool
 from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, PooledMap, Sentence
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from tui.drawing.titles import Part, difference_part, fact_part, map_part, off_part
@@ -164,6 +164,8 @@ class Maps:
             return await asyncio.to_thread(dict, pooled)
         found: dict[int, PooledMap] = {}
         for _ in maps.weights:
+            if self._layers.peek(query) is not maps:
+                raise Superseded("the maps of another layer take the room of these")
             number, found[number] = await asyncio.to_thread(next, pooled)
             self.small.put(small, dict(found), is_complete=False)
         return found
