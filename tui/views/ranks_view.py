@@ -182,7 +182,8 @@ class RanksPane(Pane):
         """Give the rows of the ``ranks`` table, beside chance."""
         shown, spectra = self.session.shown, self.known.spectra
         distance = None if shown.selected is None else shown.distance
-        if not (found := [each for name in self._names for each in spectra.listed(name, distance)]):
+        names = [self._names[place] for place in self.grid.order]  # as they are sorted
+        if not (found := [each for name in names for each in spectra.listed(name, distance)]):
             raise self.nothing_drawn
         return LargeTable(self.view, RANKS_BESIDE_CHANCE_COLUMNS, rank_rows_beside_chance(found, shown.epsilon))
 

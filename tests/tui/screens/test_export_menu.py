@@ -88,7 +88,10 @@ async def test_the_menu_goes_by_keys_and_offers_the_last_choice_first(tiny_model
         assert notice(app).startswith("30 rows, ")
         await press(pilot, "e")
         assert file_name(app) == f"{table}-3.jsonl", "the last choice is offered first"
-        await type_keys(pilot, "escape")
+        await press(pilot, "escape", "l", "o", "e", "v")
+        written = [json.loads(line)["head"] for line in (folder / f"{table}-3.jsonl").read_text().splitlines()]
+        on_screen = [line.split()[0].removeprefix("H") for line in drawn_lines(app, app.views.ranks.grid)[1:6]]
+        assert list(dict.fromkeys(written)) == on_screen != ["0", "1", "2", "3", "all"], "in the order on screen"
     command = model, "ranks", "--layer", "1", "--format", "jsonl"
     assert (folder / f"{table}.jsonl").read_text() == run(*command).stdout + run(*command, "--head", "all").stdout
 
