@@ -9,7 +9,7 @@ from functools import cached_property
 from engine.mathematics.attention import LABELS
 from engine.values.display_text import quantity
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, head_argument
 from engine.values.outline import ALL_HEADS, LayerOutline, heads_named
 from engine.values.views import Query, meaning
 from tui.screens.commands import THEME, Command, commands_in_view, commands_on, show_measure
@@ -101,10 +101,21 @@ class WhereTo(QuestionOfModel):
         """List the heads, places and commands that a text may become, or the heads that the last word may."""
         if text.strip().lower().partition(" ")[0] not in SWITCHES:
             layers = self._outline.layers if any(map(str.isdigit, text)) else ()
-            return (*_heads_begun(text.strip(), layers), *candidates(text, self._words))
-        before, _, word = text.rpartition(" ") if " " in text else (text, "", "")
-        heads = _heads_begun(word, self._outline.attending_layers)
-        return tuple(f"{before} {name}" for name in (*candidates(word.lower(), ("", FOUND, ALL_HEADS)), *heads))
+            return (*self._heads_begun(text.strip(), layers), *candidates(text, self._words))
+        begun = text if " " in text else f"{text} "
+        before, _, word = begun.rpartition(" ")
+        found = (
+            *candidates(word.lower(), (FOUND, ALL_HEADS)),
+            *self._heads_begun(word, self._outline.attending_layers),
+        )
+        return (*([] if begun == text else [begun]), *(f"{before} {name}" for name in found))
+
+    def _heads_begun(self, text: str, layers: Iterable[LayerOutline]) -> Iterator[str]:
+        """List the layers and heads whose names begin with a text, with or without their stack."""
+        every = (name for layer in layers for name in (layer.name, *layer.head_names()))
+        names = (head_argument(name, self._outline.stacks) for name in every)
+        begun = text.lower()
+        return (each for each in names if any(of.lower().startswith(begun) for of in (each, each.rpartition(".")[2])))
 
     def answer(self, text: str) -> None:
         """Go there or do that; `EngineError` when the text means nothing, or more than one thing."""
@@ -226,12 +237,6 @@ def _distance(text: str) -> int:
     if not (text.isdecimal() and len(text) <= len(str(MOST_TOKENS))):
         raise EngineError(f"a distance is a whole number of tokens, from 0 to {MOST_TOKENS}, such as 500")
     return int(text)
-
-
-def _heads_begun(text: str, layers: Iterable[LayerOutline]) -> Iterator[str]:
-    """List the layers and heads whose names begin with a text."""
-    names = (str(name) for layer in layers for name in (layer.name, *layer.head_names()))
-    return (name for name in names if name.lower().startswith(text.lower()))
 
 
 class Search(QuestionOfModel):

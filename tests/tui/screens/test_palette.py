@@ -78,6 +78,11 @@ async def test_the_palette_goes_to_heads_and_views_and_runs_commands(tiny_model:
             await press(pilot, "escape")
 
 
-async def test_the_palette_knows_the_stacks(tiny_model: TinyModel) -> None:
+async def test_the_palette_and_the_prompt_know_the_stacks(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("t5")) as (app, pilot):
         assert (await search(app, pilot, "cross"))[0] == "cross L0"
+        await press(pilot, "escape", ":", *"off l1h2", "tab", "tab", "tab")
+        assert app.main.prompt.input.value == "off cross.L1H2"
+        await press(pilot, *["backspace"] * 20, *"cross.l1h", "tab", "tab", "enter")
+        assert str(app.session.shown.selected) == "L1H1"
+        assert app.session.shown.selected.stack == "cross"
