@@ -145,9 +145,7 @@ class TableStore(Store[TableKey, Table]):
                 raise
             alone = await asyncio.wrap_future(self._engine.table(name, replace(query, with_other=False), work))
             table = replace(alone, left_out={}, lacking=(f"without the other model: {error}",))
-        await asyncio.to_thread(
-            getattr, table, "rows"
-        )  # made there, as a large table would keep the event loop waiting
+        await asyncio.to_thread(getattr, table, "rows")  # a large table would keep the event loop waiting
         return table
 
     async def _grow(self, key: TableKey) -> Table:
