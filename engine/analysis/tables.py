@@ -52,7 +52,6 @@ COLUMNS: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
 
 MODULES = {
     "spectrum": "ranks",
-    "composition": "circuits",
     "rollout": "attention",
     "matrices": "weights",
     "check": "weights",
