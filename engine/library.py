@@ -106,8 +106,7 @@ class Model:
         Keys and values that heads of a layer share are in its matrix once.
         """
         head, matrix = self._named(name), parse_matrix(matrix)
-        if distance is not None:
-            self._check_distance(distance)
+        self._check_distance(distance)
         [found] = self._finish(self._model.spectra.arrays([head], [matrix], distance))
         return found[matrix].copy()
 
@@ -348,7 +347,9 @@ class Model:
                 self._model.forget()  # its weights may have changed
             return finish(work)
 
-    def _check_distance(self, distance: int) -> None:
+    def _check_distance(self, distance: int | None) -> None:
+        if distance is None:
+            return
         Query(distance=distance)  # raises
         if past := self.outline.past_context(distance):
             _warn(f"distance {distance} is {past}")
@@ -365,8 +366,7 @@ class Model:
     def _query(self, layer: Layer, head: HeadOf = None, **narrowed: Any) -> Query:
         """Make a query for a layer or one of its heads; ``layer`` may name a head, and ``head`` its layer, too."""
         place = None if layer is None else self._named(layer)
-        if narrowed.get("distance") is not None:
-            self._check_distance(narrowed["distance"])
+        self._check_distance(narrowed.get("distance"))
         number = None if place is None or place.is_layer else place.head
         if head is not None:
             name = _text(head).lower()
