@@ -84,5 +84,4 @@ async def test_the_palette_and_the_prompt_know_the_stacks(tiny_model: TinyModel)
         await press(pilot, "escape", ":", *"off l1h2", "tab", "tab", "tab")
         assert app.main.prompt.input.value == "off cross.L1H2"
         await press(pilot, *["backspace"] * 20, *"cross.l1h", "tab", "tab", "enter")
-        assert str(app.session.shown.selected) == "L1H1"
-        assert app.session.shown.selected.stack == "cross"
+        assert app.session.shown.selected == Head("cross", 1, 1)
